@@ -77,7 +77,8 @@ def alone(one: Judged, found: Counterexample) -> bool:
 @click.option("--seed", default=1, show_default=True)
 def main(count: int, seed: int) -> None:
     """Reduce, judge again, and say how it went."""
-    begun, lengths, wrong, left_out = time.process_time(), Counter[int](), 0, 0
+    begun, lengths, left_out = time.process_time(), Counter[int](), 0
+    wrong = none = 0
     names = Counter[str]()
     for one in histories(count, seed):
         anomaly = planted_in(one)
@@ -85,7 +86,11 @@ def main(count: int, seed: int) -> None:
             History(one.ops), one.results, checkers_of(one.options), context_of(one.options)
         )
         found = search.of(anomaly)
-        if found is None or not alone(one, found):
+        if found is None:
+            none += 1
+            print(f"no part was found: {anomaly.name}: {one.request}", flush=True)
+            continue
+        if not alone(one, found):
             wrong += 1
             print(f"NOT INVALID ALONE: {anomaly.name}: {one.request}", flush=True)
             continue
@@ -94,13 +99,13 @@ def main(count: int, seed: int) -> None:
         left_out += found.left_out > 0
     total, small = lengths.total(), sum(n for length, n in lengths.items() if length <= ENOUGH)
     print(
-        f"{small} of {total + wrong} came down to {ENOUGH} operations or fewer "
+        f"{small} of {total + wrong + none} came down to {ENOUGH} operations or fewer "
         f"({len(names)} names of anomalies); the longest has {max(lengths, default=0)}; "
         f"{sum(n * k for k, n in lengths.items()) / max(1, total):.1f} on average; of {left_out} "
         f"messages were left out; {wrong} not invalid alone; "
         f"{time.process_time() - begun:.0f} s of CPU"
     )
-    sys.exit(1 if wrong or small < SHARE_MIN * (total + wrong) else 0)
+    sys.exit(1 if wrong or small < SHARE_MIN * (total + wrong + none) else 0)
 
 
 if __name__ == "__main__":

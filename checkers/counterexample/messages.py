@@ -75,16 +75,3 @@ def _left(key: str, shown: Any, gone: Collection[Message]) -> Any:
         pair for pair in shown
         if not (isinstance(pair, list) and len(pair) == 2 and (key, repr(pair[1])) in gone)
     ]  # fmt: skip
-
-
-def touches(op: Op, key: object) -> bool:
-    """Whether an operation sends or shows messages of that key; of a poll its completion does."""
-    if op.f not in MESSAGES or not isinstance(op.value, list):
-        return False
-    for micro in op.value:
-        match micro:
-            case ["send", own, *_] if own == key:
-                return True
-            case ["poll", dict() as seen] if key in seen:
-                return True
-    return False

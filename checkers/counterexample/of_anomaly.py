@@ -6,8 +6,9 @@ in it that was not found in the whole history: a read whose writer was left out,
 without its log, is no other anomaly.
 
 It begins with what the anomaly names. If that does not show it, what concerns no load is taken in,
-then sends and polls of the same queue. Where more than `LONG` operations are left, most of
-them wrote what one read shows: then messages are left out too (`without`), and that is said.
+then polls of the same queue just before and behind, and whoever sent what is shown. Where more than
+`LONG` operations are left, most of them wrote what one read shows: then messages are left out too
+(`without`), and that is said.
 
 How much is tried is counted in operations judged, not in time, so equal histories give equal
 counterexamples.
@@ -20,8 +21,8 @@ from typing import Any, NamedTuple
 from maxq.checkers.core.api import Anomaly, Verdict
 from maxq.checkers.core.keyed import BULK
 from maxq.checkers.counterexample.fewer import fewer
-from maxq.checkers.counterexample.looked_at import broken_by, logs_near, near
-from maxq.checkers.counterexample.messages import Message, messages_of, touches, without
+from maxq.checkers.counterexample.looked_at import Log, broken_by, held, logs_near, near
+from maxq.checkers.counterexample.messages import Message, messages_of, without
 from maxq.histories.grounds import RUN
 from maxq.histories.history import History
 from maxq.histories.op import Op
@@ -97,6 +98,7 @@ class Searching:
         self._found_by = {id(a): v.checker for v in verdicts for a in v.anomalies}
         self._known = {subject_of(a) for v in verdicts for a in v.anomalies}
         self._run = [op for op in history if op.process == RUN]
+        self._log = Log(history)
 
     def of(self, anomaly: Anomaly, work: int = WORK_MAX) -> Counterexample | None:
         """The smallest part that was found; None: too little of the history is here to show it, or
@@ -133,27 +135,19 @@ class Searching:
         """Parts of the history, and how many messages each lacks. What is left out first comes
         first."""
         cited = anomaly.cited
-        named = self._units(op for at in cited if (op := self._at(at)) is not None)
+        named = self._units(op for at in cited if (op := held(self._history, at)) is not None)
         last = max(cited, default=0)
         few = near(self._history, last, lambda op: op.f not in BULK and op.process != RUN)
         small = self._units([*few, *logs_near(self._history, anomaly)])
-        own, with_small = list(named.values()), _joined(small, named)
-        yield own, 0
-        yield with_small, 0
-        if strange := _unsent(own, anomaly):
-            yield _projected(own, strange), len(strange)
-            yield _projected(with_small, strange), len(strange)
-        key = anomaly.detail.get("key")
-        if key is not None:
-            same = self._units(near(self._history, last, lambda op: touches(op, key)))
-            yield _joined(same, named), 0
-            yield _joined(same, small, named), 0
-
-    def _at(self, index: int) -> Op | None:
-        try:
-            return self._history[index]
-        except KeyError:
-            return None
+        parts = [list(named.values()), _joined(small, named)]
+        polls = self._log.polls(anomaly)
+        if beside := polls | self._log.senders(anomaly, polls):
+            same = self._units(self._history[at] for at in sorted(beside))
+            parts += [_joined(same, named), _joined(same, small, named)]
+        for units in parts:
+            yield units, 0
+            if strange := _unsent(units, anomaly):
+                yield _projected(units, strange), len(strange)
 
     def _units(self, ops: Iterable[Op]) -> dict[int, list[Op]]:
         """Whole operations, by the index at which each begins."""

@@ -2,12 +2,12 @@
 
 Three readings: one for the outline and the small part, one that deals rows out, as arrays where a
 check has them (`maxq.checkers.core.columnar`), one for the operations that checks ask for. A fourth
-deals out the rows of keys of which arrays could not say that nothing is wrong, and one more looks
-up what anomalies name beside those.
+deals out the rows of keys of which arrays could not say that nothing is wrong. Where something was
+found, what shows it is looked up (`maxq.checkers.judgement.looked_up`).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,6 @@ from maxq.checkers.core.columnar import (
     touching,
 )
 from maxq.checkers.core.keyed import BULK, Event, events_of
-from maxq.checkers.counterexample.looked_at import NEAR_MAX, looked_at
-from maxq.checkers.evidence.log import MESSAGES
 from maxq.checkers.judgement.dealt import (
     LARGE,
     Found,
@@ -36,6 +34,7 @@ from maxq.checkers.judgement.dealt import (
     merged,
     slim,
 )
+from maxq.checkers.judgement.looked_up import Reading, evidence_of, ops_at
 from maxq.histories.columns.log_texts import Bodies, slimmed
 from maxq.histories.columns.orderly import breaches_of
 from maxq.histories.columns.rows import (
@@ -52,7 +51,6 @@ from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import Values, op_of_row
 
-Reading = Callable[[], Iterator[pa.RecordBatch]]  # each call reads the history once
 Dealt = dict[str, dict[Any, list[Any]]]  # rows, by task and key
 
 
@@ -73,44 +71,11 @@ def judge_batches(reading: Reading, request: Request) -> Judged:
     found: Found = {**_of_small(held, small), **_found(reading, outline, dealt_out)}
     if more := judging.again(found):
         found = merged(found, _by_rows(reading, outline, more))
-    evidence = _ops(reading, outline, judging.evidence(found))
+    evidence = ops_at(reading, outline, judging.evidence(found))
     judged = judging.judged(found, evidence, breaches_of(outline, others))
-    looked = looked_at(judged.history, judged.results.verdicts)
-    wanted = judged.results.cited | looked.indices
-    if looked.queues:
-        wanted |= _on_queues(reading, outline, judging.tasks.values(), looked.queues)
     here = {op.index for op in judged.history if op.f != REPLICA_LOG}  # those are slim
-    cited = _ops(reading, outline, _with_pairs(outline, wanted) - here)
-    return judged._replace(history=judging.history([*evidence, *cited])) if cited else judged
-
-
-def _with_pairs(outline: Outline, indices: frozenset[int]) -> frozenset[int]:
-    """The same operations, whole ones."""
-    pair = outline.pair[np.isin(outline.index, list(indices))]
-    return indices | {*outline.index[pair[pair >= 0]].tolist()}
-
-
-def _on_queues(
-    reading: Reading, outline: Outline, tasks: Iterable[Task], queues: Collection[tuple[int, int]]
-) -> frozenset[int]:
-    """The sends and polls of some queues that are near an index, and more."""
-    both = next(((t.check, t.known) for t in tasks
-                 if isinstance(t.check, Columnar) and t.check.reads == MESSAGES), None)  # fmt: skip
-    if both is None:
-        return frozenset()
-    check, known = both
-    found: dict[int, list[Ints]] = {key: [] for key, _ in queues}
-    for rows in rows_of(reading(), outline):
-        chosen = np.flatnonzero(rows.client & rows.of(check.reads))
-        dealing = check.columns(rows, chosen, known)
-        for key, parts in found.items():
-            parts.append(rows.index[touching(dealing, frozenset((key,)))])
-    near: set[int] = set()
-    for key, last in queues:
-        index = np.sort(np.concatenate([np.zeros(0, np.int64), *found[key]]))
-        at = int(np.searchsorted(index, last, side="right"))
-        near.update(index[max(0, at - 2 * NEAR_MAX) : at + NEAR_MAX].tolist())
-    return frozenset(near)
+    shown = evidence_of(reading, outline, judged.history, judged.results, frozenset(here))
+    return judged._replace(history=judging.history([*evidence, *shown])) if shown else judged
 
 
 def _outlined(batches: Iterator[pa.RecordBatch]) -> tuple[Outline, Small, dict[int, Op]]:
@@ -170,17 +135,6 @@ def _slim(batch: pa.RecordBatch, row: int, bodies: Bodies) -> Op:
     text = slimmed(text_at(batch["value"], row), bodies) if ok else None
     rest = batch if text is None else batch.drop_columns(["value"])
     return slim(op_of_row({"value": text, **rest.slice(row, 1).to_pylist()[0]}))
-
-
-def _ops(reading: Reading, outline: Outline, wanted: frozenset[int]) -> list[Op]:
-    """The operations with these indices."""
-    if not wanted:
-        return []
-    found: list[Op] = []
-    for rows in rows_of(reading(), outline):
-        at = np.flatnonzero(np.isin(rows.index, list(wanted)))
-        found += [op for _, op, _ in rows.events(at)]
-    return found
 
 
 def _found(reading: Reading, outline: Outline, tasks: Mapping[str, Task]) -> Found:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from maxq.checkers.counterexample.messages import messages_of, touches, without
+from maxq.checkers.counterexample.messages import messages_of, without
 from maxq.histories.op import Op, OpType
 
 
@@ -38,9 +38,3 @@ def test_what_is_no_message_stays_as_it_is() -> None:
     others = [op("ok", "acquire", 3), op("ok", "poll", "odd"), op("invoke", "poll", [["poll"]]),
               op("ok", "poll", [["poll", {0: "odd", 1: [["odd"]]}], 5])]  # fmt: skip
     assert without(others, {("0", "'a'")}) == others
-
-
-def test_who_touches_a_queue() -> None:
-    assert [touches(o, 0) for o in [*SEND, POLL]] == [True, True, True]
-    assert [touches(o, 2) for o in [*SEND, POLL]] == [False, False, True]
-    assert not touches(op("ok", "acquire", 0), 0)
