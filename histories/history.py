@@ -10,6 +10,7 @@ Source: docs/spec/history-format.md 4 to 7.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -102,8 +103,18 @@ class History:
         pairs = self._pairs
         return tuple(op for op in self.nemesis if op.index not in pairs)
 
+    @cached_property
+    def _by_f(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for at, op in enumerate(self.ops):
+            found.setdefault(op.f, []).append(at)
+        return found
+
     def of_f(self, *names: str) -> tuple[Op, ...]:
-        return tuple(op for op in self.ops if op.f in names)
+        """Operations of some kinds, in order."""
+        parts = [self._by_f[name] for name in {*names} if name in self._by_f]
+        places = parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts))
+        return tuple(map(self.ops.__getitem__, places))
 
     def filter(self, keep: Callable[[Op], bool]) -> "History":
         """A sparse history of some operations, indices unchanged."""

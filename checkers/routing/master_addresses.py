@@ -145,13 +145,22 @@ def stays(history: History) -> list[Stay]:
     """
     found: list[Stay] = []
     touches = [op for op in history.of_f(*sorted(MEMBERSHIP)) if op.is_client]
+    touched: dict[str, list[int]] = {"": []}
+    for op in touches:
+        touched.setdefault(_of(op), []).append(op.index)
+    for places in touched.values():
+        places.sort()
     for op in touches:
         if op.f != JOIN or op.type != "ok":
             continue
         said = shaped(op.value, Joined, op.index)
         if said.address is None:  # of histories that do not say
             continue
-        later = (o.index for o in touches if o.index > op.index and _of(o) in (said.node, ""))
+        later = [
+            places[at]
+            for places in (touched.get(said.node, []), touched[""])
+            if (at := bisect_right(places, op.index)) < len(places)
+        ]
         placed = Placed(said.node, said.set, said.id, said.address, op.index, -1)
         found.append(Stay(placed, op.time, min(later, default=NEVER)))
     return found
