@@ -48,10 +48,11 @@ OPTIONS = Options(environment="simulated", seed=1, workload=("queue",), nemesis=
 class Queues:
     """A cluster that takes and gives messages, as clients record it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, queues: int = QUEUES) -> None:
         self._draws = Random(f"engines/{seed}")
-        self._logs: list[list[int]] = [[] for _ in range(QUEUES)]
-        self._read = [0] * QUEUES
+        self._queues = queues
+        self._logs: list[list[int]] = [[] for _ in range(queues)]
+        self._read = [0] * queues
         self._count = 0
         self._senders = list(range(READERS, READERS + SENDERS))
         self._next = READERS + SENDERS  # the process that takes the place of one without an answer
@@ -59,16 +60,16 @@ class Queues:
     def ops(self, count: int) -> Iterator[Op]:
         """Events of so many operations of clients and a few more: what the final read needs."""
         for reader in range(READERS):
-            mine = list(range(reader, QUEUES, READERS))
+            mine = list(range(reader, self._queues, READERS))
             yield from self._done(reader, "assign", mine, mine)
         while self._count < count:
             yield from self._send() if self._draws.random() < 2 / 3 else self._poll()
-        for queue in range(QUEUES):
+        for queue in range(self._queues):
             while self._read[queue] < len(self._logs[queue]):
                 yield from self._poll(queue)
 
     def _send(self) -> Iterator[Op]:
-        queue, number = self._draws.randrange(QUEUES), self._draws.randrange(SENDERS)
+        queue, number = self._draws.randrange(self._queues), self._draws.randrange(SENDERS)
         value, log = self._count + 1_000_000, self._logs[queue]
         process, invoked = self._senders[number], [["send", queue, value]]
         if self._draws.random() >= UNSURE:
@@ -85,7 +86,7 @@ class Queues:
 
     def _poll(self, queue: int = -1) -> Iterator[Op]:
         if queue < 0:
-            queue = self._draws.randrange(QUEUES)
+            queue = self._draws.randrange(self._queues)
         begin, log = self._read[queue], self._logs[queue]
         got = [[at, log[at]] for at in range(begin, min(begin + BATCH, len(log)))]
         self._read[queue] = begin + len(got)

@@ -20,6 +20,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from maxq.histories.edn import Keyword, name_of
 from maxq.histories.op import HistoryError
 
@@ -32,6 +34,10 @@ _TOKEN = re.compile(
     r"""|(?P<text>"(?:[^"\\]++|\\.)*+")|(?P<char>\\(?:newline|space|tab|return|formfeed|backspace)"""
     r"""|\\u[0-9a-fA-F]{4}|\\.)|(?P<word>[^\s,()\[\]{}";]+)|(?P<end>\Z))""",
     re.DOTALL,
+)
+# Vectors of numbers in a vector, one space between any two: the records of a store are many.
+_NUMBERS = re.compile(
+    r"\[\[\d{1,18}+(?: \d{1,18}+)*+\](?: \[\d{1,18}+(?: \d{1,18}+)*+\])*+\]", re.ASCII
 )
 _INTEGER = re.compile(r"[+-]?\d+N?")
 _FLOAT = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?M?")
@@ -82,7 +88,8 @@ class _Reader:
 
     def _value(self, kind: str, token: str) -> Any:
         if kind == "open" or kind == "set":
-            return self._collection(token)
+            numbers = self._numbers() if token == "[" else None
+            return self._collection(token) if numbers is None else numbers
         if kind == "tag":
             return self._tagged(token)
         if kind == "text":
@@ -93,6 +100,20 @@ class _Reader:
                 return self._encodable(chr(int(name[1:], 16)))
             return _NAMED.get(name, name)
         return token if kind == "special" else self._word(token)
+
+    def _numbers(self) -> Any:
+        """Vectors of plain numbers in the vector that was just opened; None: it is another one."""
+        if self._depth + 2 > DEPTH_MAX or not self._text.startswith("[", self._at):
+            return None
+        found = _NUMBERS.match(self._text, self._at - 1)
+        if found is None:
+            return None
+        try:
+            numbers = msgspec.json.decode(found.group().replace(" ", ","))
+        except msgspec.DecodeError:  # a leading zero
+            return None
+        self._at = found.end()
+        return numbers
 
     def _collection(self, opening: str) -> Any:
         self._depth += 1

@@ -14,6 +14,7 @@ Source: docs/spec/history-format.md 9.2.
 """
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any, get_args
 
@@ -29,6 +30,10 @@ TYPES: tuple[str, ...] = get_args(OpType)
 NOT_JSON = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 INT64_MAX = 2**63 - 1
+SHORT = 900  # bytes; so that no more than 450 lists or maps are in each other
+FLAT_DEPTH = 20
+_STRING = re.compile(rb'"[^"]*"')
+_NO_BRACKETS = bytes(n for n in range(256) if n not in b"[]{}")
 
 _ATOMS = frozenset((type(None), bool, int, str))
 _ENCODER = msgspec.json.Encoder()
@@ -51,9 +56,28 @@ def decode_value(text: bytes | str) -> Any:
         HistoryError: the text is not JSON, or holds an unknown escape.
     """
     try:
-        return unescape(_DECODER.decode(text))
+        found = _DECODER.decode(text)
+        return found if _plain(text) else unescape(found)
     except NOT_JSON as e:
         raise HistoryError(f"not a value: {e}") from None
+
+
+def _plain(text: bytes | str) -> bool:
+    """Whether there is nothing to undo in a text of JSON, which also is not nested deeply."""
+    data = text.encode() if isinstance(text, str) else text
+    if b"$" in data or b"\\" in data:
+        return False
+    return len(data) <= SHORT or _is_flat(data)
+
+
+def _is_flat(data: bytes) -> bool:
+    """Whether a text without escapes has few lists and maps in each other."""
+    brackets = _STRING.sub(b"", data).translate(None, _NO_BRACKETS)
+    for _ in range(FLAT_DEPTH):
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return False
 
 
 def encode_op(op: Op) -> bytes:

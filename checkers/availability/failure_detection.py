@@ -161,16 +161,25 @@ class Watch:
                 first = s.view.end if first is None else first
         return None
 
+    def _last_before(self, index: int) -> SetSighting | None:
+        """Of the answers that were there before an index the one that was asked for last."""
+        for at in range(bisect_left(self._answers, index, key=_begin) - 1, -1, -1):
+            if self._answers[at].at < index:
+                return self._answers[at]
+        return None
+
     def judge_master(
         self, silence: Silence, still: Standstills, bound_ns: int
     ) -> tuple[Stayed | None, int]:
         """The first answer in which a silent broker leads as before, and should not; and how many
         were judged. None are where it did not lead before."""
-        before = [s for s in self._answers if s.at < silence.fault.begun]
-        if not before or before[-1].view.master != silence.id:
+        before = self._last_before(silence.fault.begun)
+        if before is None or before.view.master != silence.id:
             return None, 0
-        led, judged = (silence.id, before[-1].view.master_epoch), 0
+        led, judged = (silence.id, before.view.master_epoch), 0
         for v in self._answers[bisect_left(self._answers, silence.since + 1, key=_begin) :]:
+            if v.begun >= silence.until:
+                break
             time = still.around(v.at)
             if time is None or v.at >= silence.until or v.begun_ns - time.at_ns <= bound_ns:
                 continue

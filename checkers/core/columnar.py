@@ -15,7 +15,7 @@ import numpy as np
 
 from maxq.checkers.core.keyed import Dealt, KnownT, ResultT, RowT
 from maxq.histories.columns.rows import Rows
-from maxq.histories.columns.scan import Ints
+from maxq.histories.columns.scan import Ints, order_of
 
 Arrays = dict[str, Any]  # of equal length, by name
 
@@ -130,7 +130,7 @@ class KeyArrays:
         key = np.concatenate(self._keys)
         self._keys.clear()
         sorted_already = not (key[1:] < key[:-1]).any()
-        order = None if sorted_already else np.argsort(key, kind="stable")
+        order = None if sorted_already else order_of(key)
         if self.unsure:
             left = np.isin(key, numbers_of(self._names, self.unsure))
             order = np.flatnonzero(~left) if order is None else order[~left[order]]

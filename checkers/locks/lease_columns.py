@@ -20,7 +20,7 @@ from maxq.checkers.core.columnar import UNSURE, Arrays, Dealing, Unsure
 from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.observations import NEVER
 from maxq.histories.columns.rows import FAIL, INVOKE, OK, Rows
-from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, distinct, scan
+from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, distinct, order_of, scan
 from maxq.histories.observed import RELEASE
 
 GRANTED, REFUSED, GIVEN_BACK = range(3)
@@ -83,7 +83,7 @@ def clean(a: Arrays, apart_ns: int, client_ns: int) -> Clean | Unsure:
     """
     if max(abs(apart_ns), abs(client_ns), int(a["time"].max(initial=0))) > _FAR_NS:
         return UNSURE
-    order = np.argsort(a["process"], kind="stable")
+    order = order_of(a["process"])
     process, time, begun, says, at = (
         a[name][order] for name in ("process", "time", "begun_ns", "says", "at")
     )

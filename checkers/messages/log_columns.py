@@ -16,7 +16,7 @@ from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.log import Assignment, LogFacts, ends_said, log_ops
 from maxq.histories.columns.messages import NO_OFFSET, messages_of
 from maxq.histories.columns.rows import FAIL, INFO, INVOKE, OK, Rows
-from maxq.histories.columns.scan import Ints, Mask, distinct
+from maxq.histories.columns.scan import Ints, Mask, distinct, order_of
 from maxq.histories.text import decode_value
 
 SENT, POLLED, ENDED = range(3)
@@ -290,7 +290,7 @@ class _ByProcess:
     """Elements sorted by process, each process's in order."""
 
     def __init__(self, process: Ints, at: Ints) -> None:
-        self._order = np.argsort(process, kind="stable")
+        self._order = order_of(process)
         self._process = process[self._order]
         self._at = at[self._order]
 
@@ -394,7 +394,7 @@ class _Steps(NamedTuple):
 
 
 def _steps(process: Ints, at: Ints, place: Ints, resets: list[Assignment]) -> _Steps:
-    order = np.argsort(process, kind="stable")
+    order = order_of(process)
     process, at, place = process[order], at[order], place[order]
     follows = process[1:] == process[:-1]
     who = np.array([reset.process for reset in resets], np.int64)

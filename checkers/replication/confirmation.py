@@ -11,6 +11,7 @@ by one.
 Claim: S9b (docs/spec/controller-ha.md 6.3).
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -48,8 +49,9 @@ def unconfirmed(
     """
     found: dict[tuple[int, int, int | None], Found] = {}
     judged = 0
+    ordered = sorted(replicas, key=_begin)
     for era in _eras(seen):
-        for reported, member in _pairs(era, replicas):
+        for reported, member in _pairs(era, ordered):
             judged += 1
             v = era.first.view
             key = (v.master_epoch, v.sync_state_set_epoch, member.view.id)
@@ -79,12 +81,15 @@ def _begin(s: SetSighting | Said) -> int:
 
 
 def _pairs(era: Era, replicas: Sequence[Said]) -> Iterator[tuple[Said, Said]]:
-    """Each answer of a member, with the most that the master had confirmed before."""
+    """Each answer of a member, with the most that the master had confirmed before; `replicas` are
+    in order of their begins."""
     v = era.first.view
-    inside = [s for s in replicas if era.holds(s)]
+    low = bisect_right(replicas, era.first.at, key=_begin)
+    high = bisect_left(replicas, era.last.begun, key=_begin)
+    inside = [s for s in replicas[low:high] if era.holds(s)]
     reported = sorted((s for s in inside if s.view.id == v.master and _confirms(s, era)), key=_end)
     at, most = 0, None
-    for member in sorted(inside, key=_begin):
+    for member in inside:
         while at < len(reported) and reported[at].at < member.begun:
             if most is None or (reported[at].view.confirmed or 0) > (most.view.confirmed or 0):
                 most = reported[at]

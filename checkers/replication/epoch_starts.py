@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 from maxq.checkers.evidence.observations import Sighting
 from maxq.checkers.evidence.verdicts import Found
-from maxq.histories.observed import ReplicaView
+from maxq.histories.observed import EpochView, ReplicaView
 
 Said = Sighting[ReplicaView]
+Epochs = tuple[EpochView, ...]
 
 
 def moved_starts(name: str, replicas: Sequence[Said]) -> tuple[list[Found], int]:
@@ -30,7 +31,12 @@ def moved_starts(name: str, replicas: Sequence[Said]) -> tuple[list[Found], int]
     first: dict[int, tuple[int, Said]] = {}
     found: dict[int, Found] = {}
     judged = 0
+    last: dict[str, Epochs] = {}  # by node
     for s in sorted(replicas, key=lambda s: s.at):
+        if s.view.epochs == last.get(s.view.node):
+            judged += len(s.view.epochs)  # as was said before, with the same findings
+            continue
+        last[s.view.node] = s.view.epochs
         for epoch in s.view.epochs:
             start, a = first.setdefault(epoch.epoch, (epoch.start, s))
             judged += a is not s

@@ -6,7 +6,7 @@ Claims and their exceptions: the text of `routes`.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, groupby, islice
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from maxq.checkers.evidence.faults import Fault
@@ -171,7 +171,8 @@ def _between(
             at += 1
         before = seen[at]
         span = spans.at(before.at) if before.at < s.begun else None
-        after = next((b for b in islice(seen, at, None) if b.begun > s.at), None)
+        later = (seen[n] for n in range(at, len(seen)))
+        after = next((b for b in later if b.begun > s.at), None)
         if span is None or after is None or after.at >= span.until:
             continue
         if (before.view.set, before.view.address) == (after.view.set, after.view.address):

@@ -31,6 +31,8 @@ from maxq.spark_checkers import session
 
 ROWS_A_TASK = 50_000
 TASKS_A_CORE = 4
+KEPT_BYTES = 192 << 20
+UNREAD = ["run_id", "pair"]  # columns of a table that nobody looks at who judges it here
 
 
 class Source(NamedTuple):
@@ -113,7 +115,33 @@ def table_source(path: Path) -> Source:
         HistoryError: the file is damaged.
     """
     report = ReadReport(count=rows_of(path), complete=True)
-    return Source(report, lambda: read_batches(path), path)
+    return Source(report, _Kept(path), path)
+
+
+class _Kept:
+    """The batches of a table, which are read again and again; kept from the first reading on where
+    they are few."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._batches: list[pa.RecordBatch] | None = None
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        return self._read() if self._batches is None else iter(self._batches)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        kept: list[pa.RecordBatch] = []
+        room = KEPT_BYTES
+        for batch in read_batches(self._path):
+            bare = batch.drop_columns(UNREAD)
+            room -= bare.nbytes
+            if room >= 0:
+                kept.append(bare)
+            else:
+                kept.clear()
+            yield bare
+        if room >= 0:
+            self._batches = kept
 
 
 @contextmanager

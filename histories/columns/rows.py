@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from maxq.histories.aliases import current_f
 from maxq.histories.columns.ext_texts import Texts, encoded
-from maxq.histories.columns.scan import Ints, Mask
+from maxq.histories.columns.scan import Ints, Mask, order_of
 from maxq.histories.columns.timings import LAST_NS, OUTCOMES, Timings, by_kind
 from maxq.histories.observed import ACQUIRE, NOT_GRANTED, RENEW
 from maxq.histories.op import HistoryError, Op
@@ -157,7 +157,7 @@ def paired(kind: npt.NDArray[np.int8], client: Mask, process: Ints) -> Ints:
     `maxq.histories.history.pair_up` has it for clients."""
     pair = np.full(len(kind), -1, np.int64)
     at = np.flatnonzero(client)
-    at = at[np.argsort(process[at], kind="stable")]
+    at = at[order_of(process[at])]
     first, second = at[:-1], at[1:]
     both = (process[first] == process[second]) & (kind[first] == INVOKE) & (kind[second] != INVOKE)
     pair[first[both]] = second[both]

@@ -38,6 +38,13 @@ def distinct(numbers: Ints) -> Ints:
     return found
 
 
+def order_of(numbers: Ints) -> Ints:
+    """As `numpy.argsort` of kind stable; many times faster where numbers have 16 bits."""
+    small = len(numbers) > 0 and int(numbers.min()) >= 0 and int(numbers.max()) < 1 << 16
+    found: Ints = np.argsort(numbers.astype(np.uint16) if small else numbers, kind="stable")
+    return found
+
+
 class Grammar:
     """Which strings may stand where.
 

@@ -105,8 +105,10 @@ def unsettled(history: History) -> dict[str, list[tuple[int, int]]]:
 
 def begun_anew(history: History) -> str:
     """Which act removed the stores of most controllers at once; empty if none did."""
+    if not history.of_f(WIPE):
+        return ""
     asked = {_node(op.value) for op in history.of_f(OBSERVE_CONTROLLER)} - {""}
-    for act in faults(history) if asked and history.of_f(WIPE) else ():
+    for act in faults(history) if asked else ():
         removed = asked & set(act.nodes)
         if act.f == WIPE and act.holds and 2 * len(removed) > len(asked):
             return (
