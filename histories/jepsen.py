@@ -79,10 +79,13 @@ def ops_of(path: Path) -> Iterator[Op]:
         HistoryError: as `read_edn_history`, maybe after some operations.
     """
     wrong: HistoryError | None = None
-    indexed = False
+    indexed, nameless = False, False
     for at, form in enumerate(_forms(path)):
         if at == 0:  # as upstream reads them: the first shows whether indices are there
             indexed = isinstance(form, dict) and type(form.get("index")) is int
+            nameless = isinstance(form, dict) and "process" not in form
+        if nameless and isinstance(form, dict):  # a call and its answer stand side by side
+            form = {"process": at // 2, **form}
         if wrong is None:
             try:
                 yield op_of_form(form, None if indexed else at)

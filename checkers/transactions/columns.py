@@ -21,12 +21,12 @@ from maxq.checkers.linearizability.calls import (
     shortened,
 )
 from maxq.histories.history import History
+from maxq.histories.lines.sessions import SESSIONS
 from maxq.histories.op import HistoryError, Op
 
 UNREAD = -1  # the length of a read whose answer is not known
 OUTCOMES = {"ok": OK, "fail": FAILED, "info": OPEN}
 READ = "r"
-SESSIONS = "sessions-only"  # of an operation: nothing is known but the order of its own process
 STAMPS = ("start-ts", "commit-ts")  # of a completion: the database's own timestamps
 
 

@@ -58,11 +58,31 @@ class Cycle(NamedTuple):
 
 class Cycles(NamedTuple):
     """`counts` says of each name how many components show it; `undecided` names those of which the
-    budget did not let us say whether they are there."""
+    budget did not let us say whether they are there; `hidden` are anomalies that another name shows
+    already."""
 
     shown: Sequence[Cycle]
     counts: dict[str, int]
     undecided: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+def with_cycle(found: Cycles, cycle: Cycle) -> Cycles:
+    """The same with one more."""
+    counts = {**found.counts, cycle.name: found.counts.get(cycle.name, 0) + 1}
+    return found._replace(shown=[*found.shown, cycle], counts=counts)
+
+
+def refuted(graph: Graph, forced: Edges, name: str, over: Callable[[], bool]) -> Cycle:
+    """A cycle that comes of edges that every serial order has; without steps if none does, and all
+    orders were tried."""
+    edges = joined((graph.edges, forced))
+    labels = components(graph.size, edges.source, edges.target)
+    inside = labels[edges.source] == labels[edges.target]
+    if not np.any(inside):
+        return Cycle(name, ())
+    first = labels[edges.source[inside]][0]
+    return _Naming(graph, edges.take(inside & (labels[edges.source] == first)), over).one(name)
 
 
 class _Part(NamedTuple):
@@ -115,6 +135,10 @@ class _Naming:
             self._snapshots(self._edges.take(allowed), extra)
             self._plain(self._edges.take(allowed), G2, extra)
         return Cycles(self._shown, self._counts, tuple(self._undecided))
+
+    def one(self, name: str) -> Cycle:
+        """A short cycle, whatever its edges are."""
+        return Cycle(name, self._steps(self._shortest(self._edges, None)))
 
     def _plain(self, edges: Edges, rank: int, extra: str) -> None:
         for part in self._parts(len(self._vertices), edges, rank, 0):

@@ -22,9 +22,11 @@ class Shown(NamedTuple):
 
 
 class Findings:
-    """Collects anomalies: all are counted, the first of each name are shown."""
+    """Collects anomalies: all are counted, the first of each name are shown. `own_writes` is
+    whether one of the internal ones is a read that does not show what was written before."""
 
     def __init__(self) -> None:
+        self.own_writes = False
         self.shown: list[Shown] = []
         self.counts: dict[str, int] = {}
 

@@ -6,7 +6,8 @@ An edge goes from a transaction to one that must come after it:
 * ``wr``: the second read what the first wrote;
 * ``rw``: the first read a version that the second one replaced (an anti-dependency);
 * ``process``: the same process ran them in this order;
-* ``realtime``: the first was over before the second began.
+* ``realtime``: the first was over before the second began;
+* ``co``: a consistency model demands it (`maxq.checkers.transactions.weak`).
 
 Where a version may be followed by any of many, or one transaction by all that began later, the
 edges go by *way stations*: vertices that are no transactions and hand on what reached them. So
@@ -23,8 +24,8 @@ import numpy as np
 from maxq.checkers.linearizability.calls import NEVER, Ints, Mask
 from maxq.checkers.transactions.columns import Transactions
 
-WW, WR, RW, PROCESS, REALTIME = range(5)
-KINDS = ("ww", "wr", "rw", "process", "realtime")
+WW, WR, RW, PROCESS, REALTIME, COMMIT = range(6)
+KINDS = ("ww", "wr", "rw", "process", "realtime", "co")
 NONE = -1
 STEP = -1  # no edge between two transactions: from the start of one to its commit
 

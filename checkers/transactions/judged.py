@@ -1,16 +1,19 @@
 """A history of transactions, judged: which anomalies it has, which models they contradict."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from maxq.checkers.transactions import list_append, registers
+from maxq.checkers.transactions import list_append, registers, weak
 from maxq.checkers.transactions.columns import Transactions
-from maxq.checkers.transactions.cycles import Cycles, cycles
+from maxq.checkers.transactions.cycles import Cycles, cycles, refuted, with_cycle
 from maxq.checkers.transactions.findings import Analysis, said
+from maxq.checkers.transactions.graph import PROCESS as PROCESS_EDGE
+from maxq.checkers.transactions.graph import REALTIME as REALTIME_EDGE
 from maxq.checkers.transactions.graph import (
+    RW,
     Edges,
     Graph,
     Stations,
@@ -19,14 +22,19 @@ from maxq.checkers.transactions.graph import (
     realtime_edges,
 )
 from maxq.checkers.transactions.levels import (
+    BY_SESSION,
     CYCLES,
+    EXACT,
     EXTRAS,
+    Level,
     broken,
     family,
     forbidden,
+    included,
     strongest,
     weakest,
 )
+from maxq.checkers.transactions.serial import serial
 from maxq.checkers.transactions.told import short, told
 
 DEFAULT, WITHOUT_TIMES = "strict-serializable", "serializable"
@@ -96,14 +104,56 @@ def judge_registers(t: Transactions, asked: Asked, over: Callable[[], bool]) -> 
     Raises:
         ValueError: the model is none of those that can be asked for.
     """
-    levels = family(timed=t.timed)
+    levels = family(timed=t.timed, sessions=True)
     wanted = chosen(asked.consistency, levels)
     analysis = registers.analysed(t, asked.keys)
-    found = cycles(graph_of(t, analysis), over, sessions=not t.timed)
-    return verdict(t, wanted, (analysis, found), levels, lists=False)
+    graph = graph_of(t, analysis)
+    loops = cycles(graph, over, sessions=not t.timed)
+    if not t.timed or wanted in BY_SESSION or loops.counts or analysis.findings.counts:
+        found = weak.broken(t, analysis, over)
+        if found is not None:
+            loops = with_cycle(loops, found[1])
+        elif analysis.findings.own_writes:
+            loops = loops._replace(hidden=(f"{weak.LEVELS[0]}-cycle",))
+    unproven = ""
+    if wanted not in broken(levels, {*analysis.findings.counts, *loops.counts, *loops.hidden}):
+        loops, unproven = _proved(t, analysis, graph, (wanted, levels), loops, over)
+    return verdict(t, wanted, (analysis, loops), levels, lists=False, unproven=unproven)
 
 
-def chosen(consistency: str, levels: Any) -> str:
+def _proved(
+    t: Transactions,
+    analysis: Analysis,
+    graph: Graph,
+    model: tuple[str, Mapping[str, Level]],
+    loops: Cycles,
+    over: Callable[[], bool],
+) -> tuple[Cycles, str]:
+    """What a serial order says, or that there is none; and why nothing is proved."""
+    wanted, levels = model
+    if wanted in EXACT:
+        return loops, ""
+    extra = EXTRAS[2 if wanted.startswith("stri") or wanted == "strong-snapshot-isolation" else
+                   1 if wanted.startswith("strong-session") else 0]  # fmt: skip
+    last = PROCESS_EDGE if extra == EXTRAS[1] or not t.timed else REALTIME_EDGE if extra else RW
+    own = graph._replace(edges=graph.edges.take(graph.edges.kind <= last))
+    serializable = "serializable" in included(levels, wanted)
+    if not serializable and any(name in loops.counts for name in CYCLES):
+        return loops, f"they are not serializable, and no order shows that they are {wanted}"
+    if analysis.findings.counts or analysis.unjudged:
+        return loops, "some reads are wrong by themselves"
+    proof = serial(t, analysis, own, over)
+    if proof.holds:
+        return loops, ""
+    if proof.holds is None or not serializable:
+        return loops, (
+            "nothing was found against it, and no serial order of them either (--budget): "
+            "values that are written without being read have no known order"
+        )
+    return with_cycle(loops, refuted(own, proof.forced, CYCLES[-1] + extra, over)), ""
+
+
+def chosen(consistency: str, levels: Mapping[str, Level]) -> str:
     """The model that is asked for; by default the strongest.
 
     Raises:
@@ -128,14 +178,14 @@ def verdict(
     t: Transactions,
     wanted: str,
     found: tuple[Analysis, Cycles],
-    levels: Any,
+    levels: Mapping[str, Level],
     *,
     lists: bool,
     unproven: str = "",
 ) -> Judged:
     """What is said of a history; `unproven` says what else keeps it from being called valid."""
     analysis, loops = found
-    names = {*analysis.findings.counts, *loops.counts}
+    names = {*analysis.findings.counts, *loops.counts, *loops.hidden}
     wrong = forbidden(levels, wanted)
     bad = broken(levels, names)
     why = "" if wanted in bad else _unknown(t, analysis, loops, wrong) or unproven

@@ -67,7 +67,7 @@ TIMED: Mapping[str, Level] = {
 }  # fmt: skip
 # Of what is judged by sessions: names of `weak` beside those of cycles.
 WEAK = ("read-committed", "read-atomic", "causal")
-_WEAK = tuple(f"not-{name}" for name in WEAK)
+_WEAK = tuple(f"{name}-cycle" for name in WEAK)
 SESSIONS: Mapping[str, Level] = {
     "read-committed": Level((), (*ALWAYS, *G1, _WEAK[0])),
     "read-atomic": Level(("read-committed",), ("internal", _WEAK[1])),
@@ -79,7 +79,12 @@ BY_SESSION: Mapping[str, Level] = {
     "read-atomic": Level(("strong-session-read-committed",), ("internal", _WEAK[1])),
     "causal": Level(("read-atomic",), (_WEAK[2],)),
 }
-ALIASES = {"strong-serializable": "strict-serializable", "read-atomicity": "read-atomic"}
+# Of registers: what is decided without an order of all versions.
+EXACT = (
+    "read-uncommitted", "read-committed", "cursor-stability", "read-atomic", "causal",
+    "strong-session-read-uncommitted", "strong-session-read-committed",
+    "strong-read-uncommitted", "strong-read-committed",
+)  # fmt: skip
 
 
 def family(*, timed: bool, sessions: bool = False) -> Mapping[str, Level]:
@@ -101,7 +106,7 @@ def family(*, timed: bool, sessions: bool = False) -> Mapping[str, Level]:
     return both
 
 
-NAMES = tuple(sorted({*TIMED, *SESSIONS}))
+NAMES = tuple(sorted({*TIMED, *SESSIONS}))  # what may be asked for, of one history or another
 
 
 @cache

@@ -47,7 +47,7 @@ UNSEEN = -2  # of a part: it is no read of what others wrote
 
 
 class _Known(NamedTuple):
-    """`first` are the reads of what others wrote, the first of each transaction and key, `version`
+    """`first` are the reads of what others wrote, of each transaction and key the first, `version`
     the parts that wrote what they returned (NONE: nil); `final` the last writes of each
     transaction and key; `there` which transactions took effect."""
 
@@ -68,12 +68,15 @@ def analysed(t: Transactions, keys: str = "") -> Analysis:
     places, table = placed(t, owner), writers(t)
     spoiled = np.zeros(len(t.keys), np.bool_)
     spoiled[table.twice] = True
-    first = _first_reads(t, owner, places, findings)
-    read = t.value[first]
-    version = np.where(read == NOTHING, NONE, table.of(t.key[first], read))
-    _sources(t, owner, first, version, final_writes(t, places), findings)
-    good = ~spoiled[t.key[first]] & ((version >= 0) | (read == NOTHING))
-    first, version = first[good], version[good]
+    outer, opens = _outer_reads(t, owner, places, findings)
+    read = t.value[outer]
+    version = np.where(read == NOTHING, NONE, table.of(t.key[outer], read))
+    _sources(t, owner, outer, version, final_writes(t, places), findings)
+    good = ~spoiled[t.key[outer]] & ((version >= 0) | (read == NOTHING))
+    source = np.full(t.parts, UNSEEN)
+    source[outer[good]] = version[good]
+    good &= opens
+    first, version = outer[good], version[good]
     there = t.outcome == OK
     there[owner[version[version >= 0]]] = True
     there &= t.outcome != FAILED
@@ -83,17 +86,20 @@ def analysed(t: Transactions, keys: str = "") -> Analysis:
     final = np.flatnonzero(final_writes(t, places))
     final = final[there[owner[final]] & ~spoiled[t.key[final]]]
     edges, size = _edges(t, owner, _Known(first, version, final, there), keys, findings)
-    source = np.full(t.parts, UNSEEN)
-    source[first] = version
     return Analysis(findings, edges, size, there, table.twice.tolist(), source)
 
 
-def _first_reads(t: Transactions, owner: Ints, places: Places, findings: Findings) -> Ints:
-    """The reads that come before all else of their transaction on their key. Every other one must
-    return what its own transaction read or wrote last."""
+def _outer_reads(
+    t: Transactions, owner: Ints, places: Places, findings: Findings
+) -> tuple[Ints, Mask]:
+    """The reads of what others wrote: those before the transaction wrote the key itself; and which
+    of them are its first of the key. Every other one must return what its own transaction read or
+    wrote last."""
     order, head = places
     known = ~t.writes[order] & (t.length[order] != UNREAD)
     opens = head == np.arange(len(order))
+    wrote = np.append(0, np.cumsum(t.writes[order]))
+    outer = known & (wrote[:-1] == wrote[head])
     later = np.flatnonzero(known & ~opens)
     # A read without an answer says nothing; there are none among others of one transaction.
     bad = later[t.value[order[later]] != t.value[order[later - 1]]]
@@ -105,7 +111,10 @@ def _first_reads(t: Transactions, owner: Ints, places: Places, findings: Finding
                f"{word(t.value_of(before))} itself")  # fmt: skip
         findings.add("internal", why, int(owner[part]))
     findings.more("internal", len(bad) - SHOWN_MAX)
-    return np.sort(order[known & opens])
+    findings.own_writes = bool(np.any(~outer[bad]))
+    parts = order[outer]
+    by = np.argsort(parts, kind="stable")
+    return parts[by], opens[outer][by]
 
 
 def _sources(

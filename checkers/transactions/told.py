@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from maxq.checkers.transactions.columns import Transactions
 from maxq.checkers.transactions.cycles import Cycle, Step
 from maxq.checkers.transactions.findings import named, said, word
-from maxq.checkers.transactions.graph import KINDS, NONE, PROCESS, REALTIME, RW, WR
+from maxq.checkers.transactions.graph import COMMIT, KINDS, NONE, PROCESS, REALTIME, RW, WR
 
 STEPS_MAX = 12  # of a cycle that is told whole
 
@@ -15,6 +17,8 @@ def told(t: Transactions, cycle: Cycle, *, lists: bool) -> tuple[str, ...]:
     steps = cycle.steps
     shown = steps[:STEPS_MAX]
     names = {step.txn: f"T{n + 1}" for n, step in enumerate(steps)}
+    if not steps:
+        return ("every order of the versions was tried, and each has a cycle",)
     lines = [f"{names[step.txn]} = {said(t, step.txn, lists)}" for step in shown]
     for at, step in enumerate(shown):
         after = steps[(at + 1) % len(steps)].txn
@@ -28,6 +32,8 @@ def told(t: Transactions, cycle: Cycle, *, lists: bool) -> tuple[str, ...]:
 
 def short(t: Transactions, cycle: Cycle) -> str:
     """A cycle in a line."""
+    if not cycle.steps:
+        return "no serial order explains what was read"
     names = [named(t, step.txn) for step in cycle.steps]
     ways = [
         f" -{KINDS[step.kind]}-> {name}"
@@ -43,6 +49,10 @@ def _why(t: Transactions, step: Step, names: Sequence[str], after: int, *, lists
     wrote = "appended" if lists else "wrote"
     if step.kind == PROCESS:
         return f"process {int(t.process[step.txn])} ran {one} before {two}"
+    if step.kind == COMMIT:
+        read, wrote_it = step.made, step.seen
+        return (f"{one} also wrote key {word(t.key_of(read))}, and {named(t, _owner(t, read))}, "
+                f"which sees {one}, read {word(t.value_of(wrote_it))} there, of {two}")  # fmt: skip
     if step.kind == REALTIME:
         return (f"{one} was over (op {int(t.ended[step.txn])}) before {two} began "
                 f"({named(t, after)})")  # fmt: skip
@@ -57,3 +67,7 @@ def _why(t: Transactions, step: Step, names: Sequence[str], after: int, *, lists
             f"read key {key} at {seen}"  # fmt: skip
         return f"{one} {what}, and {two} {wrote} {made}, which comes later"
     return f"{one} {wrote} {seen} to key {key}, and {two} {wrote} {made}, which comes later"
+
+
+def _owner(t: Transactions, part: int) -> int:
+    return int(np.searchsorted(t.first, part, side="right")) - 1

@@ -2,7 +2,8 @@
 
 Jepsen's log has a line ``INFO  jepsen.util - 0 :invoke :write 3`` for each operation, in columns of
 tabs or spaces; other lines are passed over. JSON: one vector of Jepsen's maps, as elle-cli takes
-them. Everything else is a format of ours (``maxq.histories.store``) or Jepsen's EDN.
+them. Texts of transactions on registers, without times (`maxq.histories.lines.sessions`): AWDIT's
+and Plume's. Everything else is a format of ours (``maxq.histories.store``) or Jepsen's EDN.
 """
 
 import re
@@ -13,9 +14,10 @@ import msgspec
 
 from maxq.histories.edn_read import read_edn
 from maxq.histories.jepsen import op_of_form, read_edn_history
+from maxq.histories.lines.sessions import AWDIT_HEAD, PLUME_HEAD, read_awdit, read_plume
 from maxq.histories.op import HistoryError, Op
 
-FORMATS = ("edn", "jsonl", "parquet", "json", "jepsen-log")
+FORMATS = ("edn", "jsonl", "parquet", "json", "jepsen-log", "awdit", "plume")
 HEAD = 4096  # bytes from which a format is found
 _LOG = re.compile(rb"^INFO\s+jepsen\.util - ")
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -29,6 +31,8 @@ def format_of(head: bytes) -> str:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if _LOG.match(text):
         return "jepsen-log"
+    if AWDIT_HEAD.match(text) or PLUME_HEAD.match(text):
+        return "awdit" if AWDIT_HEAD.match(text) else "plume"
     while text.startswith(b";"):  # a comment of EDN
         text = text.partition(b"\n")[2].lstrip()
     first = text.lstrip(b"[( \r\n\t,")
@@ -97,4 +101,7 @@ def read_json(path: Path) -> tuple[Op, ...]:
     return tuple(found)
 
 
-READERS = {"edn": read_edn_history, "json": read_json, "jepsen-log": read_log}
+READERS = {
+    "edn": read_edn_history, "json": read_json, "jepsen-log": read_log,
+    "awdit": read_awdit, "plume": read_plume,
+}  # fmt: skip

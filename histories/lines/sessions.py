@@ -1,0 +1,94 @@
+"""Transactions on registers of which only the order of each session is known: texts of AWDIT and of
+Plume.
+
+AWDIT: ``w key value`` and ``r key value`` a line, ``-----`` between transactions, ``=====`` between
+sessions. Plume: ``w(key,value,session,transaction)`` and ``r(...)`` a line. All are numbers.
+
+Each transaction becomes an invocation and its completion, of a process for each session. That one
+stands before another in the file says nothing, which `SESSIONS` in its `ext` tells who judges it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from maxq.histories.op import HistoryError, Op
+
+SESSIONS = "sessions-only"
+_NUMBER = rb"-?[0-9]{1,18}"
+AWDIT_HEAD = re.compile(rb"[rw] %b %b *(\r?\n|$)" % (_NUMBER, _NUMBER))
+PLUME_HEAD = re.compile(rb"[rw]\(%b,%b,%b,%b\)" % (_NUMBER, _NUMBER, _NUMBER, _NUMBER))
+_AWDIT = re.compile(r"([rw])\s+(-?[0-9]{1,18})\s+(-?[0-9]{1,18})")
+_PLUME = re.compile(r"([rw])\(" + r",\s*".join([r"(-?[0-9]{1,18})"] * 4) + r"\)")
+_TRANSACTION, _SESSION = re.compile(r"-{3,}"), re.compile(r"={3,}")
+Part = list[str | int]
+Transaction = tuple[int, list[Part]]  # its session, and what it did
+
+
+def read_awdit(path: Path) -> tuple[Op, ...]:
+    """The operations of a text of AWDIT.
+
+    Raises:
+        HistoryError: a line of it is none; with its number.
+    """
+    return _ops(_awdit(path))
+
+
+def read_plume(path: Path) -> tuple[Op, ...]:
+    """The operations of a text of Plume, or of IsoVista.
+
+    Raises:
+        HistoryError: a line of it is none; with its number.
+    """
+    return _ops(_plume(path))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(path.read_bytes().decode(errors="replace").splitlines(), 1):
+        if text := line.strip():
+            yield number, text
+
+
+def _awdit(path: Path) -> Iterator[Transaction]:
+    session = 0
+    parts: list[Part] = []
+    for number, text in _lines(path):
+        if match := _AWDIT.fullmatch(text):
+            parts.append([match[1], int(match[2]), int(match[3])])
+            continue
+        ends = _SESSION.fullmatch(text)
+        if not ends and not _TRANSACTION.fullmatch(text):
+            raise _wrong(path, number, text, "r key value, w key value, ----- or =====")
+        if parts:
+            yield session, parts
+        parts, session = [], session + bool(ends)
+    if parts:
+        yield session, parts
+
+
+def _plume(path: Path) -> Iterator[Transaction]:
+    found: dict[tuple[int, int], list[Part]] = {}
+    for number, text in _lines(path):
+        match = _PLUME.fullmatch(text)
+        if match is None:
+            raise _wrong(path, number, text, "r(key,value,session,transaction) or w(...)")
+        key, value, session, transaction = map(int, match.groups()[1:])
+        if session < 0:
+            raise _wrong(path, number, text, "a session that is no negative number")
+        found.setdefault((session, transaction), []).append([match[1], key, value])
+    for (session, _), parts in found.items():
+        yield session, parts
+
+
+def _wrong(path: Path, number: int, text: str, wanted: str) -> HistoryError:
+    return HistoryError(f"{path.name}: line {number}: {text:.100!r} is not {wanted}")
+
+
+def _ops(transactions: Iterable[Transaction]) -> tuple[Op, ...]:
+    ops: list[Op] = []
+    for session, parts in transactions:
+        asked = [[f, key, value if f == "w" else None] for f, key, value in parts]
+        ext = {SESSIONS: True}
+        ops.append(Op("invoke", session, "txn", asked, index=len(ops), ext=ext))
+        ops.append(Op("ok", session, "txn", list(parts), index=len(ops)))
+    return tuple(ops)
