@@ -148,7 +148,7 @@ class _Naming:
     def _snapshots(self, edges: Edges, extra: str) -> None:
         """Cycles without two rw in a row: G-single if one has a single rw, else G-nonadjacent."""
         count = len(self._vertices)
-        for part in self._parts(2 * count, _events(edges, self._real), NONADJACENT, count):
+        for part in self._parts(2 * count, events(edges, self._real), NONADJACENT, count):
             own = part.edges.take(part.edges.kind != STEP)
             own = own._replace(source=own.source % count, target=own.target % count)
             rw = np.flatnonzero(own.kind == RW)
@@ -204,7 +204,7 @@ class _Naming:
         return (*steps[first:], *steps[:first])
 
 
-def _events(edges: Edges, real: Mask) -> Edges:
+def events(edges: Edges, real: Mask) -> Edges:
     """The graph of starts (as the vertices) and commits (as many further on). What reached a way
     station by rw goes on to a commit."""
     count = len(real)

@@ -155,12 +155,14 @@ def word(value: object) -> str:
 
 
 def named(t: Transactions, txn: int) -> str:
-    """A transaction, by the index of its invocation."""
-    return f"op {int(t.begun[txn])}"
+    """A transaction, by the index of its invocation; one after all others is the initial state."""
+    return "the initial state" if txn >= t.size else f"op {int(t.begun[txn])}"
 
 
 def said(t: Transactions, txn: int, lists: bool = True) -> str:
     """A transaction in words: its process, and what it read and wrote."""
+    if txn >= t.size:
+        return "the initial state: every key nil"
     parts = []
     for part in range(int(t.first[txn]), int(t.first[txn + 1])):
         key = word(t.key_of(part))

@@ -8,7 +8,7 @@ import numpy as np
 
 from maxq.checkers.transactions import list_append, registers, weak
 from maxq.checkers.transactions.columns import Transactions
-from maxq.checkers.transactions.cycles import Cycles, cycles, refuted, with_cycle
+from maxq.checkers.transactions.cycles import Cycle, Cycles, cycles, refuted, with_cycle
 from maxq.checkers.transactions.findings import Analysis, said
 from maxq.checkers.transactions.graph import PROCESS as PROCESS_EDGE
 from maxq.checkers.transactions.graph import REALTIME as REALTIME_EDGE
@@ -34,7 +34,7 @@ from maxq.checkers.transactions.levels import (
     strongest,
     weakest,
 )
-from maxq.checkers.transactions.serial import serial
+from maxq.checkers.transactions.serial import serial, snapshots
 from maxq.checkers.transactions.told import short, told
 
 DEFAULT, WITHOUT_TIMES = "strict-serializable", "serializable"
@@ -137,20 +137,23 @@ def _proved(
                    1 if wanted.startswith("strong-session") else 0]  # fmt: skip
     last = PROCESS_EDGE if extra == EXTRAS[1] or not t.timed else REALTIME_EDGE if extra else RW
     own = graph._replace(edges=graph.edges.take(graph.edges.kind <= last))
-    serializable = "serializable" in included(levels, wanted)
-    if not serializable and any(name in loops.counts for name in CYCLES):
-        return loops, f"they are not serializable, and no order shows that they are {wanted}"
     if analysis.findings.counts or analysis.unjudged:
-        return loops, "some reads are wrong by themselves"
+        return loops, "some reads are wrong by themselves, which leaves the order of versions open"
+    serializable = "serializable" in included(levels, wanted)
     proof = serial(t, analysis, own, over)
     if proof.holds:
         return loops, ""
-    if proof.holds is None or not serializable:
-        return loops, (
-            "nothing was found against it, and no serial order of them either (--budget): "
-            "values that are written without being read have no known order"
-        )
-    return with_cycle(loops, refuted(own, proof.forced, CYCLES[-1] + extra, over)), ""
+    if proof.holds is False and serializable:
+        cycle = refuted(own, proof.forced, CYCLES[-1] + extra, over)
+        return with_cycle(loops, cycle), ""
+    if not serializable and "snapshot-isolation" in included(levels, wanted):
+        proof = snapshots(t, analysis, own, over)
+        if proof.holds:
+            return loops, ""
+        if proof.holds is False:
+            return with_cycle(loops, Cycle(CYCLES[3] + extra, ())), ""
+    return loops, ("nothing was found against it, and no order that shows it either (--budget): "
+                   "values that are written without being read have no known order")  # fmt: skip
 
 
 def chosen(consistency: str, levels: Mapping[str, Level]) -> str:
@@ -187,6 +190,7 @@ def verdict(
     analysis, loops = found
     names = {*analysis.findings.counts, *loops.counts, *loops.hidden}
     wrong = forbidden(levels, wanted)
+    wrong |= {"internal"} if wrong.intersection(loops.hidden) else set()
     bad = broken(levels, names)
     why = "" if wanted in bad else _unknown(t, analysis, loops, wrong) or unproven
     anomalies = _anomalies(t, analysis, loops, wrong, lists=lists)
@@ -238,4 +242,4 @@ def _anomalies(
 
 
 def _begins(t: Transactions, txns: Sequence[int]) -> tuple[int, ...]:
-    return tuple(int(t.begun[txn]) for txn in dict.fromkeys(txns))
+    return tuple(int(t.begun[txn]) for txn in dict.fromkeys(txns) if txn < t.size)

@@ -62,6 +62,7 @@ def analysed(t: Transactions) -> Analysis:
     reads = np.flatnonzero(~t.writes & (t.length != UNREAD))
     _internal(t, owner, places, findings)
     orders = _orders(t, owner, reads, table)
+    _own_future(t, owner, places, orders, findings)
     odd = _incompatible(t, owner, reads, orders, findings)
     spoiled = np.zeros(len(t.keys), np.bool_)
     spoiled[table.twice] = True
@@ -213,6 +214,32 @@ def _internal(t: Transactions, owner: Ints, places: Places, findings: Findings) 
         why = (f"{named(t, int(owner[part]))} read key {word(t.key_of(part))} as "
                f"{word(t.list_of(part))}, which is not what it had read and appended itself "
                "before")  # fmt: skip
+        findings.add("internal", why, int(owner[part]))
+    findings.more("internal", len(bad) - SHOWN_MAX)
+
+
+def _own_future(
+    t: Transactions, owner: Ints, places: Places, orders: _Orders, findings: Findings
+) -> None:
+    """A read that shows what its own transaction appends only afterwards."""
+    order, head = places
+    known = np.flatnonzero(~t.writes[order] & (t.length[order] != UNREAD))
+    appended = np.append(0, np.cumsum(t.writes[order]))
+    before = appended[known] - appended[head[known]]
+    read = order[known]
+    span = max(len(t.keys), 1)
+    own = np.flatnonzero(orders.txn >= 0)
+    pack = orders.txn[own] * span + orders.key[own]
+    by = np.argsort(pack, kind="stable")  # of each pair the first place comes first
+    pack, own = pack[by], own[by]
+    sought = owner[read] * span + t.key[read]
+    at = np.searchsorted(pack, sought)
+    hit = np.flatnonzero(np.append(pack, -1)[np.minimum(at, len(pack))] == sought)
+    read, first = read[hit], own[at[hit]]
+    bad = read[first < orders.base[t.key[read]] + t.length[read] - before[hit]]
+    for part in bad[:SHOWN_MAX].tolist():
+        why = (f"{named(t, int(owner[part]))} read key {word(t.key_of(part))} as "
+               f"{word(t.list_of(part))}, which shows what it appended only afterwards")  # fmt: skip
         findings.add("internal", why, int(owner[part]))
     findings.more("internal", len(bad) - SHOWN_MAX)
 

@@ -129,8 +129,11 @@ def _sources(
     at = np.flatnonzero(version >= 0)
     writer = owner[version[at]]
     failed = t.outcome[writer] == FAILED
-    amid = ~final[version[at]] & (writer != owner[first[at]])
+    own = writer == owner[first[at]]
+    findings.own_writes |= bool(np.any(own))
+    amid = ~final[version[at]] & ~own
     for name, which, how in (
+        ("internal", own, "which is itself, and wrote it only later"),
         ("G1a", failed, "which failed"),
         ("G1b", amid & ~failed, "which wrote another value of it afterwards"),
     ):

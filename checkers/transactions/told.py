@@ -46,13 +46,15 @@ def short(t: Transactions, cycle: Cycle) -> str:
 
 def _why(t: Transactions, step: Step, names: Sequence[str], after: int, *, lists: bool) -> str:
     one, two = names
+    if step.txn >= t.size:
+        return f"{one} is what was there before all"
     wrote = "appended" if lists else "wrote"
     if step.kind == PROCESS:
         return f"process {int(t.process[step.txn])} ran {one} before {two}"
     if step.kind == COMMIT:
-        read, wrote_it = step.made, step.seen
+        read, seen_there = step.made, word(None if step.seen == NONE else t.value_of(step.seen))
         return (f"{one} also wrote key {word(t.key_of(read))}, and {named(t, _owner(t, read))}, "
-                f"which sees {one}, read {word(t.value_of(wrote_it))} there, of {two}")  # fmt: skip
+                f"which sees {one}, read {seen_there} there, of {two}")  # fmt: skip
     if step.kind == REALTIME:
         return (f"{one} was over (op {int(t.ended[step.txn])}) before {two} began "
                 f"({named(t, after)})")  # fmt: skip

@@ -35,6 +35,7 @@ from maxq.checkers.transactions.graph import (
     Graph,
     edges_of,
     joined,
+    none,
     process_edges,
 )
 from maxq.checkers.transactions.reach import shortest
@@ -44,10 +45,12 @@ LEVELS = ("read-committed", "read-atomic", "causal")
 
 class Reads(NamedTuple):
     """Reads from other transactions, in order of transactions and parts: who read, which part it
-    was, and the part that wrote what it returned."""
+    was, whom it read from, and the part that wrote what it returned. The initial nil was written by
+    a transaction of its own, the one after all others, that comes before them."""
 
     txn: Ints
     part: Ints
+    writer: Ints
     wrote: Ints
 
 
@@ -61,19 +64,19 @@ def demanded(t: Transactions, analysis: Analysis, level: str) -> Graph:
     """
     owner = t.owner()
     reads = _reads(t, owner, analysis)
-    wr = edges_of(owner[reads.wrote], reads.txn, WR, reads.wrote, NONE)
-    sessions = process_edges(t, analysis.there)
+    wr = edges_of(reads.writer, reads.txn, WR, reads.wrote, NONE)
+    there = np.flatnonzero(analysis.there)
+    initial = edges_of(np.full(len(there), t.size), there, COMMIT, NONE, NONE)
+    sure = joined((wr, process_edges(t, analysis.there), initial))
     writes = _writes(t, owner, analysis.there)
     if level == "read-committed":
-        more = _by_earlier_reads(t, owner, reads, writes)
+        more = _by_earlier_reads(t, reads, writes)
     elif level == "read-atomic":
-        more = _by_any(t, owner, reads, writes)
+        more = _by_any(t, reads, writes)
     else:
-        clocks = _clocks(t, joined((wr, sessions)), analysis.there)
-        if clocks is None:
-            return Graph(t.size, t.size, joined((wr, sessions)))
-        more = _by_clock(t, owner, reads, clocks, analysis.there)
-    return Graph(t.size, t.size, joined((wr, sessions, more)))
+        clocks = _clocks(t, sure, analysis.there)
+        more = none() if clocks is None else _by_clock(t, owner, reads, clocks, analysis.there)
+    return Graph(t.size + 1, t.size + 1, joined((sure, more)))
 
 
 def broken(t: Transactions, analysis: Analysis, over: Over) -> tuple[str, Cycle] | None:
@@ -96,11 +99,12 @@ def broken(t: Transactions, analysis: Analysis, over: Over) -> tuple[str, Cycle]
 
 
 def _reads(t: Transactions, owner: Ints, analysis: Analysis) -> Reads:
-    part = np.flatnonzero(analysis.version >= 0)
+    part = np.flatnonzero(analysis.version >= NONE)
     wrote = analysis.version[part]
-    other = (owner[wrote] != owner[part]) & analysis.there[owner[part]]
-    other &= analysis.there[owner[wrote]]
-    return Reads(owner[part[other]], part[other], wrote[other])
+    writer = np.where(wrote >= 0, owner[wrote], t.size)
+    good = (writer != owner[part]) & analysis.there[owner[part]]
+    good &= np.append(analysis.there, True)[writer]
+    return Reads(owner[part[good]], part[good], writer[good], wrote[good])
 
 
 def _writes(t: Transactions, owner: Ints, there: Mask) -> dict[int, set[int]]:
@@ -113,13 +117,11 @@ def _writes(t: Transactions, owner: Ints, there: Mask) -> dict[int, set[int]]:
     return found
 
 
-def _by_earlier_reads(
-    t: Transactions, owner: Ints, reads: Reads, writes: dict[int, set[int]]
-) -> Edges:
+def _by_earlier_reads(t: Transactions, reads: Reads, writes: dict[int, set[int]]) -> Edges:
     """Whom earlier reads read from, if it wrote the key. Once a key is read all of those come
     before whom it was read from, who stands for them from then on."""
     found: list[tuple[int, int, int, int]] = []
-    for keys, writers, wrote, parts in _each(t, owner, reads):
+    for keys, writers, wrote, parts in _each(t, reads):
         visible: dict[int, list[int]] = defaultdict(list)
         for key, writer, version, part in zip(keys, writers, wrote, parts, strict=True):
             found += [(other, writer, version, part) for other in visible[key]]
@@ -130,11 +132,11 @@ def _by_earlier_reads(
 
 
 def _each(
-    t: Transactions, owner: Ints, reads: Reads
+    t: Transactions, reads: Reads
 ) -> Iterator[tuple[list[int], list[int], list[int], list[int]]]:
     """Of each transaction that reads: the keys, whom it read from, their writes, and its parts."""
     ends = np.flatnonzero(np.append(reads.txn[1:] != reads.txn[:-1], True)) + 1
-    rows = (t.key[reads.part], owner[reads.wrote], reads.wrote, reads.part)
+    rows = (t.key[reads.part], reads.writer, reads.wrote, reads.part)
     columns = [row.tolist() for row in rows]
     start = 0
     for end in ends.tolist() if len(reads.txn) else []:
@@ -143,11 +145,11 @@ def _each(
         start = end
 
 
-def _by_any(t: Transactions, owner: Ints, reads: Reads, writes: dict[int, set[int]]) -> Edges:
+def _by_any(t: Transactions, reads: Reads, writes: dict[int, set[int]]) -> Edges:
     """Whom any read read from, and the session's last writer of the key."""
     found: list[tuple[int, int, int, int]] = []
     before = _session_writers(t, reads, writes)
-    for keys, writers, wrote, parts in _each(t, owner, reads):
+    for keys, writers, wrote, parts in _each(t, reads):
         wanted: dict[int, list[int]] = defaultdict(list)
         for other in dict.fromkeys(writers):
             for key in writes[other].intersection(keys):
@@ -181,23 +183,24 @@ def _clocks(t: Transactions, edges: Edges, there: Mask) -> Ints | None:
     sessions have a cycle. Shape (n, sessions)."""
     session, place = _places(t, there)
     ahead: dict[int, list[int]] = defaultdict(list)
-    waits = np.bincount(edges.target, minlength=t.size).tolist()
+    waits = np.bincount(edges.target, minlength=t.size + 1).tolist()
     for source, target in zip(edges.source.tolist(), edges.target.tolist(), strict=True):
         ahead[source].append(target)
-    clocks = np.zeros((t.size, int(session.max(initial=0)) + 1), np.int64)
-    ready = [txn for txn in range(t.size) if not waits[txn]]
+    clocks = np.zeros((t.size + 1, int(session.max(initial=0)) + 1), np.int64)
+    ready = [txn for txn in range(t.size + 1) if not waits[txn]]
     done = 0
     while ready:
         txn = ready.pop()
         done += 1
         own = clocks[txn].copy()
-        own[session[txn]] = place[txn] + 1
+        if txn < t.size:
+            own[session[txn]] = place[txn] + 1
         for other in ahead.get(txn, ()):
             np.maximum(clocks[other], own, out=clocks[other])
             waits[other] -= 1
             if not waits[other]:
                 ready.append(other)
-    return clocks if done == t.size else None
+    return clocks if done == t.size + 1 else None
 
 
 def _places(t: Transactions, there: Mask) -> tuple[Ints, Ints]:
@@ -227,8 +230,8 @@ def _by_clock(t: Transactions, owner: Ints, reads: Reads, clocks: Ints, there: M
         at = np.searchsorted(pack, sought) - 1  # the last place that is less than the clock
         inside = (at >= 0) & (pack[at] // span == sought // span) if len(pack) else at < -1
         other = txn[at[inside]]
-        wrote = reads.wrote[inside]
-        found.append(edges_of(other, owner[wrote], COMMIT, wrote, reads.part[inside]))
+        rows = (reads.writer[inside], reads.wrote[inside], reads.part[inside])
+        found.append(edges_of(other, rows[0], COMMIT, rows[1], rows[2]))
     return joined(found)
 
 
