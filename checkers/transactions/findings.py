@@ -44,7 +44,8 @@ class Findings:
 
 class Analysis(NamedTuple):
     """`edges` are what depends on what by keys, `size` the vertices with way stations, `there` the
-    transactions that took effect; `unjudged` keys on which a value was written twice."""
+    transactions that took effect; `unjudged` keys on which a value was written twice; `loose` the
+    parts that wrote versions whose order among each other is not known."""
 
     findings: Findings
     edges: Edges
@@ -52,6 +53,7 @@ class Analysis(NamedTuple):
     there: Mask
     unjudged: Sequence[int]
     version: Ints  # of each read: the part that wrote what it returned; NONE: nothing, or own
+    loose: Ints
 
 
 class Places(NamedTuple):

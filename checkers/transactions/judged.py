@@ -94,8 +94,42 @@ def judge_lists(t: Transactions, asked: Asked, over: Callable[[], bool]) -> Judg
     levels = family(timed=t.timed)
     wanted = chosen(asked.consistency, levels)
     analysis = list_append.analysed(t)
-    found = cycles(graph_of(t, analysis), over, sessions=not t.timed)
-    return verdict(t, wanted, (analysis, found), levels, lists=True)
+    graph = graph_of(t, analysis)
+    found = cycles(graph, over, sessions=not t.timed)
+    names = {*analysis.findings.counts, *found.counts}
+    unproven = ""
+    if wanted not in broken(levels, names) and found.counts and _isolated(levels, wanted):
+        own = graph._replace(edges=graph.edges.take(graph.edges.kind <= _last(t, wanted)))
+        proof = snapshots(t, analysis, own, over, lists=True)
+        if proof.holds is False:
+            found = with_cycle(found, Cycle(CYCLES[3] + _extra(wanted), ()))
+        elif proof.holds is None:
+            unproven = (
+                "in which order values were appended that nobody read was not found (--budget)"
+            )
+    return verdict(t, wanted, (analysis, found), levels, lists=True, unproven=unproven)
+
+
+def _isolated(levels: Mapping[str, Level], wanted: str) -> bool:
+    """Whether a model is one of snapshot isolation, and of no more."""
+    return {"snapshot-isolation", "serializable"} & included(levels, wanted) == {
+        "snapshot-isolation"
+    }
+
+
+def _extra(wanted: str) -> str:
+    """What is added to the names of cycles that a model rules out beyond the plain ones."""
+    if wanted == DEFAULT or wanted.startswith("strong-snapshot"):
+        return EXTRAS[2]
+    return EXTRAS[1] if wanted.startswith("strong-session") else EXTRAS[0]
+
+
+def _last(t: Transactions, wanted: str) -> int:
+    """The last kind of edges that a model speaks of."""
+    extra = _extra(wanted)
+    if extra == EXTRAS[2]:
+        return REALTIME_EDGE
+    return PROCESS_EDGE if extra or not t.timed else RW
 
 
 def judge_registers(t: Transactions, asked: Asked, over: Callable[[], bool]) -> Judged:
@@ -133,10 +167,7 @@ def _proved(
     wanted, levels = model
     if wanted in EXACT:
         return loops, ""
-    extra = EXTRAS[2 if wanted.startswith("stri") or wanted == "strong-snapshot-isolation" else
-                   1 if wanted.startswith("strong-session") else 0]  # fmt: skip
-    last = PROCESS_EDGE if extra == EXTRAS[1] or not t.timed else REALTIME_EDGE if extra else RW
-    own = graph._replace(edges=graph.edges.take(graph.edges.kind <= last))
+    own = graph._replace(edges=graph.edges.take(graph.edges.kind <= _last(t, wanted)))
     if analysis.findings.counts or analysis.unjudged:
         return loops, "some reads are wrong by themselves, which leaves the order of versions open"
     serializable = "serializable" in included(levels, wanted)
@@ -144,14 +175,14 @@ def _proved(
     if proof.holds:
         return loops, ""
     if proof.holds is False and serializable:
-        cycle = refuted(own, proof.forced, CYCLES[-1] + extra, over)
+        cycle = refuted(own, proof.forced, CYCLES[-1] + _extra(wanted), over)
         return with_cycle(loops, cycle), ""
-    if not serializable and "snapshot-isolation" in included(levels, wanted):
-        proof = snapshots(t, analysis, own, over)
+    if _isolated(levels, wanted):
+        proof = snapshots(t, analysis, own, over, lists=False)
         if proof.holds:
             return loops, ""
         if proof.holds is False:
-            return with_cycle(loops, Cycle(CYCLES[3] + extra, ())), ""
+            return with_cycle(loops, Cycle(CYCLES[3] + _extra(wanted), ())), ""
     return loops, ("nothing was found against it, and no order that shows it either (--budget): "
                    "values that are written without being read have no known order")  # fmt: skip
 

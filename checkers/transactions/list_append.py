@@ -64,6 +64,7 @@ def analysed(t: Transactions) -> Analysis:
     orders = _orders(t, owner, reads, table)
     _own_future(t, owner, places, orders, findings)
     odd = _incompatible(t, owner, reads, orders, findings)
+    _disordered(t, owner, places, orders, findings)
     spoiled = np.zeros(len(t.keys), np.bool_)
     spoiled[table.twice] = True
     there = _took_effect(t, owner, orders, odd, table)
@@ -74,11 +75,12 @@ def analysed(t: Transactions) -> Analysis:
     version = np.full(t.parts, -1)
     version[reads] = np.where(end >= -1, end + 1, -1)
     lost_updates(t, owner, places, version, there, findings)
-    edges, size = _edges(t, owner, reads, orders, (end, there, spoiled), odd)
+    unread = _unread(t, owner, orders, there, spoiled, odd)
+    edges, size = _edges(t, owner, reads, orders, (end, there, spoiled), unread)
     seen = np.full(t.parts, NONE)
     last = end >= 0
     seen[reads[last]] = orders.part[end[last]]
-    return Analysis(findings, edges, size, there, table.twice.tolist(), seen)
+    return Analysis(findings, edges, size, there, table.twice.tolist(), seen, unread)
 
 
 def _orders(t: Transactions, owner: Ints, reads: Ints, table: Writers) -> _Orders:
@@ -244,6 +246,32 @@ def _own_future(
     findings.more("internal", len(bad) - SHOWN_MAX)
 
 
+def _disordered(
+    t: Transactions, owner: Ints, places: Places, orders: _Orders, findings: Findings
+) -> None:
+    """What one transaction appended to a key, shown in another order, or without its first."""
+    order, head = places
+    appended = np.append(0, np.cumsum(t.writes[order]))
+    nth = np.full(t.parts, NONE)  # which of its transaction's appends to its key a part is
+    nth[order] = appended[:-1] - appended[head]
+    own = np.flatnonzero(orders.txn >= 0)
+    pack = orders.txn[own] * max(len(t.keys), 1) + orders.key[own]
+    by = np.argsort(pack, kind="stable")
+    pack, own = pack[by], own[by]
+    new = np.ones(len(own), np.bool_)
+    new[1:] = pack[1:] != pack[:-1]
+    heads = np.flatnonzero(new)
+    rank = np.arange(len(own)) - np.repeat(heads, np.diff(np.append(heads, len(own))))
+    bad = own[rank != nth[orders.part[own]]]
+    for place in bad[:SHOWN_MAX].tolist():
+        txn, key = int(orders.txn[place]), int(orders.key[place])
+        why = (f"{named(t, txn)} appended {word(t.values[orders.value[place]])} and other values to "
+               f"key {word(t.keys[key])}, which shows them in another order, or not all before "
+               "it")  # fmt: skip
+        findings.add("incompatible-order", why, txn)
+    findings.more("incompatible-order", len(bad) - SHOWN_MAX)
+
+
 def _elements(
     t: Transactions, owner: Ints, reads: Ints, orders: _Orders, findings: Findings
 ) -> None:
@@ -338,7 +366,7 @@ def _edges(
     reads: Ints,
     orders: _Orders,
     known: tuple[Ints, Mask, Mask],
-    odd: Ints,
+    unread: Ints,
 ) -> tuple[Edges, int]:
     """Dependencies by versions; and how many vertices there are."""
     end, there, spoiled = known
@@ -369,7 +397,6 @@ def _edges(
     stations = Stations(t.size)
     last = kept[np.append(np.flatnonzero(orders.key[kept][1:] != orders.key[kept][:-1]),
                           [len(kept) - 1] if len(kept) else []).astype(np.int64)]  # fmt: skip
-    unread = _unread(t, owner, orders, there, spoiled, odd)
     group = np.append(key[beyond], orders.key[last])
     has = np.zeros(len(t.keys), np.bool_)
     has[t.key[unread]] = True

@@ -86,7 +86,7 @@ def analysed(t: Transactions, keys: str = "") -> Analysis:
     final = np.flatnonzero(final_writes(t, places))
     final = final[there[owner[final]] & ~spoiled[t.key[final]]]
     edges, size = _edges(t, owner, _Known(first, version, final, there), keys, findings)
-    return Analysis(findings, edges, size, there, table.twice.tolist(), source)
+    return Analysis(findings, edges, size, there, table.twice.tolist(), source, final)
 
 
 def _outer_reads(

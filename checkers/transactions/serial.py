@@ -86,7 +86,9 @@ def serial(t: Transactions, analysis: Analysis, graph: Graph, over: Callable[[],
     return _Solving(graph.size, graph.edges, choices, over).proof()
 
 
-def snapshots(t: Transactions, analysis: Analysis, graph: Graph, over: Callable[[], bool]) -> Proof:
+def snapshots(
+    t: Transactions, analysis: Analysis, graph: Graph, over: Callable[[], bool], *, lists: bool
+) -> Proof:
     """Whether there is an order of starts and commits as snapshot isolation demands it.
 
     Args:
@@ -94,24 +96,42 @@ def snapshots(t: Transactions, analysis: Analysis, graph: Graph, over: Callable[
         analysis: as for `serial`.
         graph: what the order must respect; it has no cycle without two rw in a row.
         over: whether the budget is used up.
+        lists: whether all reads are explained by the graph, as those of lists are.
     """
-    if t.size > EXACT_MAX:
-        return Proof(None, joined(()))
     owner = t.owner()
-    reads = _reads(t, owner, analysis)
     real = np.arange(graph.size) < t.size
     real[: t.size] = analysis.there
     size, commit = 2 * graph.size, graph.size
-    choices = [
+    edges = events(graph.edges, real)
+    rank = _ranks(size, edges)
+    if rank is None:
+        return Proof(False, joined(()))
+    if lists and _ranks(size, joined((edges, _in_turn(t, analysis, rank, commit)))) is not None:
+        return Proof(True, joined(()))
+    if t.size > EXACT_MAX:
+        return Proof(None, joined(()))
+    choices = [] if lists else [
         Choice((reader, commit + other, RW, wrote, made),
                (commit + other, writer, WW, made, wrote))
-        for reader, writer, other, wrote, made in _rivals(t, owner, reads)
+        for reader, writer, other, wrote, made in _rivals(t, owner, _reads(t, owner, analysis))
     ]  # fmt: skip
-    for parts in _by_key(t, reads).values():
+    for parts in _by_key(t, analysis.loose).values():
         for one, two in combinations(parts, 2):
             a, b = int(owner[one]), int(owner[two])
-            choices.append(Choice((commit + a, b, WW, one, two), (commit + b, a, WW, two, one)))
-    return _Solving(size, events(graph.edges, real), choices, over).proof()
+            if a != b:
+                choices.append(Choice((commit + a, b, WW, one, two), (commit + b, a, WW, two, one)))
+    return _Solving(size, edges, choices, over).proof()
+
+
+def _in_turn(t: Transactions, analysis: Analysis, rank: Ints, commit: int) -> Edges:
+    """Loose versions of each key in the order in which an order commits them."""
+    owner = t.owner()
+    part = analysis.loose
+    part = part[np.lexsort((rank[commit + owner[part]], t.key[part]))]
+    txn, key = owner[part], t.key[part]
+    same = np.flatnonzero((key[1:] == key[:-1]) & (txn[1:] != txn[:-1]))
+    one, two = part[same], part[same + 1]
+    return edges_of(commit + txn[same], txn[same + 1], WW, one, two)
 
 
 def _reads(t: Transactions, owner: Ints, analysis: Analysis) -> _Reads:
@@ -169,9 +189,9 @@ def _guesses(t: Transactions, owner: Ints, wrong: _Wrong) -> Edges:
     ))  # fmt: skip
 
 
-def _by_key(t: Transactions, reads: _Reads) -> dict[int, list[int]]:
+def _by_key(t: Transactions, written: Ints) -> dict[int, list[int]]:
     found: dict[int, list[int]] = defaultdict(list)
-    for part in reads.final.tolist():
+    for part in written.tolist():
         found[int(t.key[part])].append(part)
     return found
 
@@ -181,7 +201,7 @@ def _rivals(
 ) -> Iterator[tuple[int, int, int, int, int]]:
     """Of each read and each other writer of its key: the reader, whom it read from, the other, and
     the writes of these two."""
-    by_key = _by_key(t, reads)
+    by_key = _by_key(t, reads.final)
     pairs = dict.fromkeys(zip(reads.reader.tolist(), reads.wrote.tolist(), strict=True))
     for reader, wrote in pairs:
         writer = int(owner[wrote])
