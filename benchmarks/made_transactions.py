@@ -84,11 +84,23 @@ def list_append(count: int) -> Transactions:
     return _columns(random, drawn, value, (start, length, elements))
 
 
-def rw_register(count: int) -> Transactions:
-    """So many transactions that write and read registers."""
+def rw_register(count: int, *, read_first: bool) -> Transactions:
+    """So many transactions that write and read registers; `read_first`: each write after a read of
+    its key, by which the order of versions is known."""
     random = np.random.default_rng(1)
     drawn = _drawn(random, count)
+    if read_first:
+        drawn = _with_reads(drawn)
     value = np.where(drawn.writes, drawn.nth, drawn.nth - 1)  # -1 is NOTHING
     nothing = np.zeros(len(value), np.int64)
     length = np.where(drawn.writes, UNREAD, 0)
     return _columns(random, drawn, value, (nothing, length, nothing[:0]))
+
+
+def _with_reads(drawn: _Drawn) -> _Drawn:
+    """Before each write a read of its key."""
+    times = 1 + drawn.writes
+    at = np.repeat(np.arange(len(times)), times)
+    first = np.append(0, np.cumsum(times))
+    second = np.arange(len(at)) - first[at] == times[at] - 1
+    return _Drawn(first[drawn.first], drawn.writes[at] & second, drawn.key[at], drawn.nth[at])

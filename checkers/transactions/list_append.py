@@ -241,7 +241,8 @@ def _own_future(
     bad = read[first < orders.base[t.key[read]] + t.length[read] - before[hit]]
     for part in bad[:SHOWN_MAX].tolist():
         why = (f"{named(t, int(owner[part]))} read key {word(t.key_of(part))} as "
-               f"{word(t.list_of(part))}, which shows what it appended only afterwards")  # fmt: skip
+               f"{word(t.list_of(part))}, which shows what it appended only "
+               "afterwards")  # fmt: skip
         findings.add("internal", why, int(owner[part]))
     findings.more("internal", len(bad) - SHOWN_MAX)
 
@@ -265,9 +266,8 @@ def _disordered(
     bad = own[rank != nth[orders.part[own]]]
     for place in bad[:SHOWN_MAX].tolist():
         txn, key = int(orders.txn[place]), int(orders.key[place])
-        why = (f"{named(t, txn)} appended {word(t.values[orders.value[place]])} and other values to "
-               f"key {word(t.keys[key])}, which shows them in another order, or not all before "
-               "it")  # fmt: skip
+        why = (f"{named(t, txn)} appended several values to key {word(t.keys[key])}, of which "
+               f"{word(t.values[orders.value[place]])} is not shown in its place")  # fmt: skip
         findings.add("incompatible-order", why, txn)
     findings.more("incompatible-order", len(bad) - SHOWN_MAX)
 

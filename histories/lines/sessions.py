@@ -81,7 +81,7 @@ def _plume(path: Path) -> Iterator[Transaction]:
 
 
 def _wrong(path: Path, number: int, text: str, wanted: str) -> HistoryError:
-    return HistoryError(f"{path.name}: line {number}: {text:.100!r} is not {wanted}")
+    return HistoryError(f"{path.name}: line {number}: {text!r:.100} is not {wanted}")
 
 
 def _ops(transactions: Iterable[Transaction]) -> tuple[Op, ...]:

@@ -22,7 +22,7 @@ COMMANDS = {
     "editables": "CONTRIBUTING.md",
     "pandas": "spark_checkers/session.py",
 }  # fmt: skip
-WITHOUT = ("paramiko", "toxiproxy-python", "elle-cli", "networkx")
+WITHOUT = ("paramiko", "toxiproxy-python", "elle-cli")
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -52,7 +52,12 @@ def test_what_is_declared_is_used(name: str) -> None:
 
 def test_what_is_used_is_declared() -> None:
     extras = DECLARED["optional-dependencies"]
-    known = names(DECLARED["dependencies"]) | names(extras["spark"]) | {"pytest", *OURS}
+    known = (
+        names(DECLARED["dependencies"])
+        | names(extras["spark"])
+        | names(extras["transactions"])
+        | {"pytest", *OURS}
+    )
     assert imported(*CODE) - known - sys.stdlib_module_names == set()
 
 
