@@ -67,6 +67,14 @@ class Cycles(NamedTuple):
     hidden: tuple[str, ...] = ()
 
 
+def acyclic(size: int, parts: Sequence[Edges]) -> bool:
+    """Whether some edges have no cycle, which is all that is asked of most histories."""
+    ends = ("source", "target")
+    source, target = (np.concatenate([getattr(part, end) for part in parts]) for end in ends)
+    labels = components(size, source, target)
+    return not len(labels) or int(np.bincount(labels).max()) == 1
+
+
 def with_cycle(found: Cycles, cycle: Cycle) -> Cycles:
     """The same with one more."""
     counts = {**found.counts, cycle.name: found.counts.get(cycle.name, 0) + 1}

@@ -38,6 +38,7 @@ from maxq.checkers.transactions.graph import (
     joined,
 )
 
+BLOCK = 1 << 17  # elements that are compared at a time
 NOWHERE = -2  # of a read that is no beginning of its key's order: the place where it ends
 
 
@@ -105,18 +106,8 @@ def _incompatible(
     t: Transactions, owner: Ints, reads: Ints, orders: _Orders, findings: Findings
 ) -> Ints:
     """The reads that do not begin their key's order."""
-    length, start = t.length[reads], t.start[reads]
-    if len(reads) and np.array_equal(start, np.cumsum(length) - length):
-        elements = t.elements[: int(length.sum())]  # as a maker puts them: nothing to gather
-    else:
-        elements = t.elements[_spread(start, length)]
-    right = elements == orders.value[_spread(orders.base[t.key[reads]], length)]
-    if np.all(right):
-        return reads[:0]
-    wrong = np.add.reduceat(
-        np.append(~right, False), np.minimum(np.cumsum(length) - length, len(right))
-    )
-    odd = reads[(wrong > 0) & (length > 0)]
+    base = orders.base[t.key[reads]]
+    odd = reads[unlike(t, reads, t.length[reads], base, orders.value)]
     for read in odd[:SHOWN_MAX].tolist():
         key = int(t.key[read])
         order = orders.value[orders.base[key] : orders.base[key] + orders.size[key]]
@@ -129,17 +120,38 @@ def _incompatible(
     return odd
 
 
+def unlike(t: Transactions, reads: Ints, length: Ints, base: Ints, value: Ints) -> Ints:
+    """The places, in `reads`, of those of which an element is another than it must be. Some reads
+    at a time: as many as a processor's cache holds.
+
+    Args:
+        t: the transactions.
+        reads: the parts.
+        length: how many elements of each are compared.
+        base: where what they must be begins, in `value`.
+        value: codes of values.
+    """
+    ends = np.cumsum(length)
+    found, first = [], 0
+    while first < len(reads):
+        last = int(np.searchsorted(ends, ends[first] - length[first] + BLOCK, side="right"))
+        last = max(last, first + 1)
+        some = length[first:last]
+        heads = np.cumsum(some) - some
+        nth = np.arange(int(some.sum()))
+        elements = t.elements[nth + np.repeat(t.start[reads[first:last]] - heads, some)]
+        wrong = elements != value[nth + np.repeat(base[first:last] - heads, some)]
+        if np.any(wrong):
+            at = np.searchsorted(heads, np.flatnonzero(wrong), side="right") - 1
+            found.append(first + np.unique(at))
+        first = last
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
 def _spread(starts: Ints, lengths: Ints) -> Ints:
     """The places of runs, one after the other."""
-    total = int(lengths.sum())
-    found = np.ones(total, np.int64)
-    some = np.flatnonzero(lengths > 0)
-    if not len(some):
-        return np.zeros(0, np.int64)
-    heads = (np.cumsum(lengths) - lengths)[some]
-    found[heads] = starts[some]
-    found[heads[1:]] -= starts[some[:-1]] + lengths[some[:-1]] - 1
-    return np.cumsum(found)
+    nth = np.arange(int(lengths.sum()))
+    return np.asarray(nth + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths))
 
 
 def _took_effect(t: Transactions, owner: Ints, orders: _Orders, odd: Ints, table: Writers) -> Mask:
