@@ -25,7 +25,7 @@ from maxq.checkers.transactions.findings import (
     word,
 )
 from maxq.checkers.transactions.graph import NONE
-from maxq.checkers.transactions.list_append import unlike
+from maxq.checkers.transactions.list_reads import unlike
 
 INVERTED, STALE, CONFLICT = "inverted-timestamps", "stale-snapshot", "write-conflict"
 SESSION, REALTIME = "stale-snapshot-process", "stale-snapshot-realtime"
