@@ -50,10 +50,12 @@ class Step(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """An anomaly, and the steps that lead back to the first transaction."""
+    """An anomaly, and the steps that lead back to the first transaction. `forced`: that some of
+    their versions come later than others was not read, but follows."""
 
     name: str
     steps: tuple[Step, ...]
+    forced: bool = False
 
 
 class Cycles(NamedTuple):
@@ -90,7 +92,11 @@ def refuted(graph: Graph, forced: Edges, name: str, over: Callable[[], bool]) ->
     if not np.any(inside):
         return Cycle(name, ())
     first = labels[edges.source[inside]][0]
-    return _Naming(graph, edges.take(inside & (labels[edges.source] == first)), over).one(name)
+    return (
+        _Naming(graph, edges.take(inside & (labels[edges.source] == first)), over)
+        .one(name)
+        ._replace(forced=True)
+    )
 
 
 class _Part(NamedTuple):

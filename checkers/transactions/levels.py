@@ -78,7 +78,7 @@ SESSIONS: Mapping[str, Level] = {
     "serializable": Level(("snapshot-isolation",), _SERIAL),
 }
 BY_SESSION: Mapping[str, Level] = {
-    "read-atomic": Level(("strong-session-read-committed",), ("internal", _WEAK[1])),
+    "read-atomic": Level(("strong-session-read-committed",), ("internal", *_WEAK[:2])),
     "causal": Level(("read-atomic",), (_WEAK[2],)),
 }
 # Of registers: what is decided without an order of all versions.

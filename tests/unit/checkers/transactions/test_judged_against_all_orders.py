@@ -79,6 +79,15 @@ def test_snapshot_isolation_is_that_snapshots_explain_all_reads(kind: str, level
     compared(check, lists=is_list, size=5)
 
 
+@pytest.mark.parametrize("level", ["read-atomic", "causal"])
+def test_processes_are_sessions_where_there_are_times_too(level: str) -> None:
+    def check(txns: list[Txn], seen: Counter[object]) -> None:
+        txns = [txn for txn in txns if txn.outcome == "ok"]
+        same(registers(txns, level), by_axioms(txns, level), txns, seen)
+
+    compared(check, lists=False, size=7)
+
+
 @pytest.mark.parametrize("level", ["read-committed", "read-atomic", "causal", "serializable"])
 def test_sessions_alone_are_judged_by_the_axioms(level: str) -> None:
     def check(txns: list[Txn], seen: Counter[object]) -> None:
