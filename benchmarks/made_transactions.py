@@ -55,7 +55,7 @@ def _drawn(random: np.random.Generator, count: int) -> _Drawn:
 
 
 def _columns(
-    random: np.random.Generator, drawn: _Drawn, value: Ints, lists: tuple[Ints, Ints, Ints]
+    random: np.random.Generator, drawn: _Drawn, value: Ints, length: Ints, *, lists: bool
 ) -> Transactions:
     count = len(drawn.first) - 1
     when = moments(random, count, CONCURRENCY)
@@ -63,10 +63,15 @@ def _columns(
     sizes = np.diff(drawn.first)[order]
     first = np.append(0, np.cumsum(sizes))
     part = np.arange(first[-1]) + np.repeat(drawn.first[:-1][order] - first[:-1], sizes)
-    start, length, elements = lists
+    length = length[part]
+    # List after list, as a history has them; the n-th value of every key is n.
+    read = np.maximum(length, 0)
+    start = np.cumsum(read) - read
+    elements = np.arange(int(read.sum())) - np.repeat(start, read)
     return Transactions(
         when.begun[order], when.ended[order], np.full(count, OK), when.process[order], first,
-        drawn.writes[part], drawn.key[part], value[part], start[part], length[part], elements,
+        drawn.writes[part], drawn.key[part], value[part], start, length,
+        elements if lists else elements[:0],
         range(int(drawn.key.max()) + 1), range(1, int(drawn.nth.max()) + 2),
     )  # fmt: skip
 
@@ -76,12 +81,8 @@ def list_append(count: int) -> Transactions:
     random = np.random.default_rng(1)
     drawn = _drawn(random, count)
     length = np.where(drawn.writes, UNREAD, drawn.nth)
-    sizes = np.maximum(length, 0)
-    start = np.cumsum(sizes) - sizes
-    # The n-th value of every key is n.
-    elements = np.arange(int(sizes.sum())) - np.repeat(start, sizes)
     value = np.where(drawn.writes, drawn.nth, NOTHING)
-    return _columns(random, drawn, value, (start, length, elements))
+    return _columns(random, drawn, value, length, lists=True)
 
 
 def rw_register(count: int, *, read_first: bool) -> Transactions:
@@ -92,9 +93,7 @@ def rw_register(count: int, *, read_first: bool) -> Transactions:
     if read_first:
         drawn = _with_reads(drawn)
     value = np.where(drawn.writes, drawn.nth, drawn.nth - 1)  # -1 is NOTHING
-    nothing = np.zeros(len(value), np.int64)
-    length = np.where(drawn.writes, UNREAD, 0)
-    return _columns(random, drawn, value, (nothing, length, nothing[:0]))
+    return _columns(random, drawn, value, np.where(drawn.writes, UNREAD, 0), lists=False)
 
 
 def _with_reads(drawn: _Drawn) -> _Drawn:

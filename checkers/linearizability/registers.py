@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxq.checkers.linearizability.blocks import clash, greatest, least
-from maxq.checkers.linearizability.calls import FAILED, NEVER, NOTHING, OK, OPEN, Calls, Ints
+from maxq.checkers.linearizability.calls import FAILED, NEVER, NOTHING, OK, OPEN, Calls, Ints, Mask
 from maxq.checkers.linearizability.decided import LEGAL, Decided
 
 READ, WRITE, CAS = "read", "write", "cas"
@@ -45,15 +45,20 @@ def decide(calls: Calls, initial: int = NOTHING, *, refusals: bool = False) -> D
     aborted = _aborted(calls, initial)
     if aborted is not None:
         return aborted
-    calls = calls.take(~refused & ~(calls.of(READ) & (calls.outcome == OPEN)))
+    calls = _kept(calls, ~refused & ~(calls.of(READ) & (calls.outcome == OPEN)))
     written = np.where(calls.of(CAS), calls.other, calls.argument)[calls.of(WRITE, CAS)]
     same = calls.of(CAS) & (calls.argument == calls.other)
     if np.any(np.bincount(written + 1) > 1) or np.any(written == initial) or np.any(same):
         return None
-    calls = calls.take(_happened(calls))
+    calls = _kept(calls, _happened(calls))
     if not calls.size:
         return None if blind else LEGAL
     return _phantom(calls, initial) or _by_blocks(calls, initial) or (None if blind else LEGAL)
+
+
+def _kept(calls: Calls, keep: Mask) -> Calls:
+    """Some of the calls; mostly all of them, which need not be copied."""
+    return calls if np.all(keep) else calls.take(keep)
 
 
 def _writer(calls: Calls, at: Ints) -> Ints:
@@ -73,6 +78,8 @@ def _wanted(calls: Calls) -> tuple[Ints, Ints]:
 def _aborted(calls: Calls, initial: int) -> Decided | None:
     """A value that only a call wrote that failed, and that was seen."""
     writes = calls.of(WRITE, CAS)
+    if not np.any(writes & (calls.outcome == FAILED)):
+        return None
     failed = _writer(calls, np.flatnonzero(writes & (calls.outcome == FAILED)))
     other = _writer(calls, np.flatnonzero(writes & (calls.outcome != FAILED)))
     at, wanted = _wanted(calls)
@@ -84,10 +91,12 @@ def _aborted(calls: Calls, initial: int) -> Decided | None:
     return Decided(False, "fast test", "aborted-read", why, _begins(calls, one, two))
 
 
-def _happened(calls: Calls) -> Ints:
-    """The calls that took effect: of those without an answer the ones whose effect was seen, by a
+def _happened(calls: Calls) -> Mask:
+    """Which calls took effect: of those without an answer the ones whose effect was seen, by a
     read or by a compare-and-set that took effect itself."""
-    sure = calls.outcome != OPEN
+    sure = np.asarray(calls.outcome != OPEN)
+    if np.all(sure):
+        return sure
     writes = calls.of(WRITE, CAS)
     writer = _writer(calls, np.flatnonzero(writes))
     _, seen = _wanted(calls)
@@ -96,7 +105,7 @@ def _happened(calls: Calls) -> Ints:
         sure[todo] = True
         chained = todo[calls.of(CAS)[todo]]
         todo = writer[calls.argument[chained] + 1]
-    return np.flatnonzero(sure)
+    return sure
 
 
 def _phantom(calls: Calls, initial: int) -> Decided | None:

@@ -50,10 +50,12 @@ class Step(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """An anomaly, and the steps that lead back to the first transaction."""
+    """An anomaly, and the steps that lead back to the first transaction. `forced`: that some of
+    their versions come later than others was not read, but follows."""
 
     name: str
     steps: tuple[Step, ...]
+    forced: bool = False
 
 
 class Cycles(NamedTuple):
@@ -65,6 +67,14 @@ class Cycles(NamedTuple):
     counts: dict[str, int]
     undecided: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+
+
+def acyclic(size: int, parts: Sequence[Edges]) -> bool:
+    """Whether some edges have no cycle, which is all that is asked of most histories."""
+    ends = ("source", "target")
+    source, target = (np.concatenate([getattr(part, end) for part in parts]) for end in ends)
+    labels = components(size, source, target)
+    return not len(labels) or int(np.bincount(labels).max()) == 1
 
 
 def with_cycle(found: Cycles, cycle: Cycle) -> Cycles:
@@ -82,7 +92,11 @@ def refuted(graph: Graph, forced: Edges, name: str, over: Callable[[], bool]) ->
     if not np.any(inside):
         return Cycle(name, ())
     first = labels[edges.source[inside]][0]
-    return _Naming(graph, edges.take(inside & (labels[edges.source] == first)), over).one(name)
+    return (
+        _Naming(graph, edges.take(inside & (labels[edges.source] == first)), over)
+        .one(name)
+        ._replace(forced=True)
+    )
 
 
 class _Part(NamedTuple):

@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from maxq.checkers.transactions import list_append, registers, weak
+from maxq.checkers.linearizability.calls import OK
+from maxq.checkers.transactions import list_append, registers, stamped, weak
 from maxq.checkers.transactions.columns import Transactions
-from maxq.checkers.transactions.cycles import Cycle, Cycles, cycles, refuted, with_cycle
+from maxq.checkers.transactions.cycles import Cycle, Cycles, acyclic, cycles, refuted, with_cycle
 from maxq.checkers.transactions.findings import Analysis, said
 from maxq.checkers.transactions.graph import PROCESS as PROCESS_EDGE
 from maxq.checkers.transactions.graph import REALTIME as REALTIME_EDGE
@@ -40,7 +41,8 @@ from maxq.checkers.transactions.told import short, told
 DEFAULT, WITHOUT_TIMES = "strict-serializable", "serializable"
 _ORDER = [
     "phantom", "duplicate-elements", "G1a", "G1b", "dirty-update", "incompatible-order",
-    "cyclic-versions", "internal", "lost-update",
+    "cyclic-versions", "internal", "lost-update", "inverted-timestamps", "stale-snapshot",
+    "write-conflict", "stale-snapshot-process", "stale-snapshot-realtime",
     *(name + extra for extra in EXTRAS for name in CYCLES),
 ]  # fmt: skip
 
@@ -94,11 +96,16 @@ def judge_lists(t: Transactions, asked: Asked, over: Callable[[], bool]) -> Judg
     levels = family(timed=t.timed)
     wanted = chosen(asked.consistency, levels)
     analysis = list_append.analysed(t)
-    graph = graph_of(t, analysis)
-    found = cycles(graph, over, sessions=not t.timed)
+    graph, found = _loops(t, analysis, over)
+    by_stamps = _by_stamps(t, analysis, levels, wanted, lists=True)
     names = {*analysis.findings.counts, *found.counts}
     unproven = ""
-    if wanted not in broken(levels, names) and found.counts and _isolated(levels, wanted):
+    if (
+        not by_stamps
+        and wanted not in broken(levels, names)
+        and found.counts
+        and _isolated(levels, wanted)
+    ):
         own = graph._replace(edges=graph.edges.take(graph.edges.kind <= _last(t, wanted)))
         proof = snapshots(t, analysis, own, over, lists=True)
         if proof.holds is False:
@@ -108,6 +115,24 @@ def judge_lists(t: Transactions, asked: Asked, over: Callable[[], bool]) -> Judg
                 "in which order values were appended that nobody read was not found (--budget)"
             )
     return verdict(t, wanted, (analysis, found), levels, lists=True, unproven=unproven)
+
+
+def _by_stamps(
+    t: Transactions,
+    analysis: Analysis,
+    levels: Mapping[str, Level],
+    wanted: str,
+    *,
+    lists: bool,
+) -> bool:
+    """Whether timestamps decide it; what contradicts them is added to the findings."""
+    unstamped = bool(np.any(analysis.there & (t.outcome != OK)))  # of these nobody knows when
+    if t.stamps is None or unstamped or not _isolated(levels, wanted):
+        return False
+    found = stamped.sweep(t, analysis, lists=lists)
+    analysis.findings.shown += found.shown
+    analysis.findings.counts.update(found.counts)
+    return True
 
 
 def _isolated(levels: Mapping[str, Level], wanted: str) -> bool:
@@ -141,8 +166,8 @@ def judge_registers(t: Transactions, asked: Asked, over: Callable[[], bool]) -> 
     levels = family(timed=t.timed, sessions=True)
     wanted = chosen(asked.consistency, levels)
     analysis = registers.analysed(t, asked.keys)
-    graph = graph_of(t, analysis)
-    loops = cycles(graph, over, sessions=not t.timed)
+    graph, loops = _loops(t, analysis, over)
+    by_stamps = _by_stamps(t, analysis, levels, wanted, lists=False)
     if not t.timed or wanted in BY_SESSION or loops.counts or analysis.findings.counts:
         found = weak.broken(t, analysis, over)
         if found is not None:
@@ -150,7 +175,9 @@ def judge_registers(t: Transactions, asked: Asked, over: Callable[[], bool]) -> 
         elif analysis.findings.own_writes:
             loops = loops._replace(hidden=(f"{weak.LEVELS[0]}-cycle",))
     unproven = ""
-    if wanted not in broken(levels, {*analysis.findings.counts, *loops.counts, *loops.hidden}):
+    if not by_stamps and wanted not in broken(
+        levels, {*analysis.findings.counts, *loops.counts, *loops.hidden}
+    ):
         loops, unproven = _proved(t, analysis, graph, (wanted, levels), loops, over)
     return verdict(t, wanted, (analysis, loops), levels, lists=False, unproven=unproven)
 
@@ -199,13 +226,18 @@ def chosen(consistency: str, levels: Mapping[str, Level]) -> str:
     return wanted
 
 
-def graph_of(t: Transactions, analysis: Analysis) -> Graph:
-    """All dependencies, those of processes and of real time also."""
+def _loops(t: Transactions, analysis: Analysis, over: Callable[[], bool]) -> tuple[Graph, Cycles]:
+    """All dependencies, those of processes and of real time also, and their cycles."""
     stations = Stations(analysis.size)
-    edges = [analysis.edges, process_edges(t, analysis.there)]
-    if t.timed:
-        edges.append(realtime_edges(t, analysis.there, stations))
-    return Graph(t.size, stations.size, joined(edges))
+    order = (
+        realtime_edges(t, analysis.there, stations) if t.timed else
+        process_edges(t, analysis.there)
+    )  # fmt: skip
+    parts = [analysis.edges, order]
+    free = acyclic(stations.size, parts)  # real time includes the order of each process
+    parts += [process_edges(t, analysis.there)] if t.timed else []
+    graph = Graph(t.size, stations.size, joined(parts))
+    return graph, Cycles((), {}) if free else cycles(graph, over, sessions=not t.timed)
 
 
 def verdict(

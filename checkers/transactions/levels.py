@@ -32,8 +32,10 @@ def _strong(extra: str, *names: str) -> tuple[str, ...]:
     return tuple(name + extra for name in names)
 
 
-_SI = ("G-single-item", "G-nonadjacent-item", "lost-update", "internal")
+_STAMPS = ("inverted-timestamps", "stale-snapshot", "write-conflict")
+_SI = ("G-single-item", "G-nonadjacent-item", "lost-update", "internal", *_STAMPS)
 _SERIAL = (*CYCLES[2:], "lost-update", "internal")
+SNAPSHOT = (*CYCLES[:4], "stale-snapshot")
 TIMED: Mapping[str, Level] = {
     "read-uncommitted": Level((), (*ALWAYS, "G0")),
     "read-committed": Level(("read-uncommitted",), G1),
@@ -47,7 +49,7 @@ TIMED: Mapping[str, Level] = {
         ("read-committed", "strong-session-read-uncommitted"), _strong(PROCESS, "G0", "G1c")
     ),
     "strong-session-snapshot-isolation": Level(
-        ("snapshot-isolation", "strong-session-read-committed"), _strong(PROCESS, *CYCLES[:4])
+        ("snapshot-isolation", "strong-session-read-committed"), _strong(PROCESS, *SNAPSHOT)
     ),
     "strong-session-serializable": Level(
         ("serializable", "strong-session-snapshot-isolation"), _strong(PROCESS, *CYCLES)
@@ -59,7 +61,7 @@ TIMED: Mapping[str, Level] = {
     ),
     "strong-snapshot-isolation": Level(
         ("strong-session-snapshot-isolation", "strong-read-committed"),
-        _strong(REALTIME, *CYCLES[:4]),
+        _strong(REALTIME, *SNAPSHOT),
     ),
     "strict-serializable": Level(
         ("strong-session-serializable", "strong-snapshot-isolation"), _strong(REALTIME, *CYCLES)
@@ -76,7 +78,7 @@ SESSIONS: Mapping[str, Level] = {
     "serializable": Level(("snapshot-isolation",), _SERIAL),
 }
 BY_SESSION: Mapping[str, Level] = {
-    "read-atomic": Level(("strong-session-read-committed",), ("internal", _WEAK[1])),
+    "read-atomic": Level(("strong-session-read-committed",), ("internal", *_WEAK[:2])),
     "causal": Level(("read-atomic",), (_WEAK[2],)),
 }
 # Of registers: what is decided without an order of all versions.

@@ -83,7 +83,7 @@ def serial(t: Transactions, analysis: Analysis, graph: Graph, over: Callable[[],
         return Proof(None, joined(()))
     choices = [Choice((reader, other, RW, wrote, made), (other, writer, WW, made, wrote))
                for reader, writer, other, wrote, made in _rivals(t, owner, reads)]  # fmt: skip
-    return _Solving(graph.size, graph.edges, choices, over).proof()
+    return Solving(graph.size, graph.edges, choices, over).proof()
 
 
 def snapshots(
@@ -120,7 +120,7 @@ def snapshots(
             a, b = int(owner[one]), int(owner[two])
             if a != b:
                 choices.append(Choice((commit + a, b, WW, one, two), (commit + b, a, WW, two, one)))
-    return _Solving(size, edges, choices, over).proof()
+    return Solving(size, edges, choices, over).proof()
 
 
 def _in_turn(t: Transactions, analysis: Analysis, rank: Ints, commit: int) -> Edges:
@@ -211,7 +211,7 @@ def _rivals(
                 yield reader, writer, other, wrote, made
 
 
-class _Solving:
+class Solving:
     """All ways as sets of bits, for histories that are small."""
 
     def __init__(

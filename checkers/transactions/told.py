@@ -27,6 +27,8 @@ def told(t: Transactions, cycle: Cycle, *, lists: bool) -> tuple[str, ...]:
                      + _why(t, step, (one, two), after, lists=lists))  # fmt: skip
     if len(steps) > len(shown):
         lines.append(f"... and {len(steps) - len(shown)} more steps back to T1")
+    if cycle.forced:
+        lines.append("where nobody read which version comes later, the other order has a cycle too")
     return tuple(lines)
 
 

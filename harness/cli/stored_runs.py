@@ -92,9 +92,10 @@ TRUNCATED = click.option(
 )
 @click.option(
     "--consistency",
-    type=Name(consistency_models),
-    help="what transactions promise, for --model list-append or rw-register; by default the "
-    "strongest that can be said of the history",
+    type=Name(consistency_models, "MODEL"),
+    help="what transactions promise, for --model list-append or rw-register: serializable, "
+    "snapshot-isolation, read-committed, ... (a wrong name lists them); by default the strongest "
+    "that can be said of the history",
 )
 @click.option(
     "--keys",

@@ -253,3 +253,16 @@ def _closed(pairs: set[tuple[int, int]], count: int) -> set[tuple[int, int]]:
         if (one, middle) in found and (middle, two) in found:
             found.add((one, two))
     return found
+
+
+def in_a_row(random: Random, *, lists: bool, size: int) -> list[Txn]:
+    """Transactions as they act one after the other, in that order."""
+    state: dict[str, Any] = {}
+    values = itertools.count(1)
+    found = []
+    for n in range(size):
+        parts = [[*_asked(random, lists=lists)[:1], random.choice("wxyz"), None]
+                 for _ in range(random.randint(1, 3))]  # fmt: skip
+        _act(parts, dict(state), state, values, lists=lists, done=True)
+        found.append(Txn(n, 2 * n, 2 * n + 1, "ok", parts))
+    return found

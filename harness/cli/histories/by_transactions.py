@@ -26,8 +26,8 @@ def lines(judged: Judged, *, verbose: bool) -> Iterator[str]:
     if judged.broken:
         yield wrapped(f"broken:  {', '.join(judged.broken)}, and every model that includes one")
     if judged.kept:
-        yield wrapped(f"kept:    {', '.join(judged.kept)}: nothing was found against them, nor "
-                      "against what they include")  # fmt: skip
+        names = ", ".join(judged.kept)
+        yield wrapped(f"kept:    {names}, and what they include: nothing was found against these")
     counts = ", ".join(f"{count:,} {kind}" for kind, count in judged.dependencies.items())
     yield f"edges:   {counts}"
 

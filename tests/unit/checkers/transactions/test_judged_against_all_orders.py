@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from txn_oracle import Txn, by_axioms, drawn, history_of, serializable, snapshots
+from txn_oracle import Txn, by_axioms, drawn, history_of, in_a_row, serializable, snapshots
 
 from maxq.checkers.transactions.columns import transactions_of
 from maxq.checkers.transactions.judged import Asked, Judged, judge_lists, judge_registers
@@ -79,6 +79,15 @@ def test_snapshot_isolation_is_that_snapshots_explain_all_reads(kind: str, level
     compared(check, lists=is_list, size=5)
 
 
+@pytest.mark.parametrize("level", ["read-atomic", "causal"])
+def test_processes_are_sessions_where_there_are_times_too(level: str) -> None:
+    def check(txns: list[Txn], seen: Counter[object]) -> None:
+        txns = [txn for txn in txns if txn.outcome == "ok"]
+        same(registers(txns, level), by_axioms(txns, level), txns, seen)
+
+    compared(check, lists=False, size=7)
+
+
 @pytest.mark.parametrize("level", ["read-committed", "read-atomic", "causal", "serializable"])
 def test_sessions_alone_are_judged_by_the_axioms(level: str) -> None:
     def check(txns: list[Txn], seen: Counter[object]) -> None:
@@ -90,3 +99,16 @@ def test_sessions_alone_are_judged_by_the_axioms(level: str) -> None:
         same(registers(txns, level, sessions=True), legal, txns, seen)
 
     compared(check, lists=False, size=7)
+
+
+@pytest.mark.parametrize("kind", ["list-append", "rw-register"])
+def test_what_a_serial_order_gave_is_never_blamed(kind: str) -> None:
+    """Bigger ones, of which no clock and no session says in which order it was."""
+    is_list = kind == "list-append"
+    for number in range(CASES):
+        random = Random(f"serial {number}")
+        txns = in_a_row(random, lists=is_list, size=random.randint(8, 40))
+        random.shuffle(txns)
+        at = [txn._replace(process=n, begun=n, ended=len(txns) + n) for n, txn in enumerate(txns)]
+        found = (lists if is_list else registers)(at, "serializable")
+        assert found.valid is True, (number, found)
