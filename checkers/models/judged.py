@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from maxq.checkers.counterexample import of_transactions
 from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Calls, CallsMaker
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.judge import decide
@@ -95,13 +96,22 @@ def _judge_transactions(
     passed = Counter[str]()
     txns = model.columns(history, passed)
     found = model.judge(txns, asked, over)
+
+    def again(part: History) -> Judged:
+        return model.judge(model.columns(part, Counter()), asked, over)
+
+    part = of_transactions.smallest(history, found, again, over)
+    less = None if part is None else Smallest(part.begins, _decided(part.judged))
+    key = KeyJudged(key=None, calls=txns.size, decided=_decided(found), smallest=less)
+    return ModelJudged(model=model.name, keys=(key,), passed=dict(passed), transactions=found)
+
+
+def _decided(found: Judged) -> Decided:
     wrong = [a for a in found.anomalies if a.forbidden]
     name, why, witness = (
         (wrong[0].name, wrong[0].why, wrong[0].witness) if wrong else ("", found.unknown, ())
     )
-    decided = Decided(found.valid, "dependencies", name, why, witness)
-    key = KeyJudged(key=None, calls=txns.size, decided=decided)
-    return ModelJudged(model=model.name, keys=(key,), passed=dict(passed), transactions=found)
+    return Decided(found.valid, "dependencies", name, why, witness)
 
 
 def calls_by_key(model: Model, history: History, passed: Counter[str]) -> dict[Any, Calls]:

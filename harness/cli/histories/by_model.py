@@ -208,6 +208,8 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
         for line in by_transactions.lines(judged.transactions, verbose=verbose):
             echo(line)
         echo(f"decided: in {said.seconds:.2f} s")
+        if (key := said.example) is not None and key.smallest is not None:
+            echo(f"minimal: {len(key.smallest.begins):,} of {key.calls:,} transactions suffice")
         _show_end(asked, judged)
         return
     found = [*judged.of(False), *judged.of("unknown")]
