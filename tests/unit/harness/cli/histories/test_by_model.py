@@ -7,6 +7,7 @@ import pytest
 
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.plugins import restored
+from maxq.harness.run import plugins
 from maxq.harness.run.rejudge import encode_jsonl
 from maxq.histories.jepsen import read_edn_history
 from maxq.histories.parquet import encode_parquet
@@ -106,8 +107,10 @@ def test_a_file_of_no_known_format_is_refused(
 
 
 def test_a_model_of_ones_own_is_used_by_its_name(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(plugins, "_loaded", {})  # else tests behind this one would name it
+    monkeypatch.setattr(plugins, "_modules", [])
     stack = """\
 {:process 0, :type :invoke, :f :push, :value 1}
 {:process 0, :type :ok, :f :push, :value 1}
