@@ -128,11 +128,14 @@ class History:
 class PartHistory(History):
     """Some operations of a history that is too big to be held, and how many there are of all.
 
-    `timings` are those of all (`maxq.histories.columns.timings`); None where nobody counted them.
+    `timings` gives those of all (`maxq.histories.columns.timings`); None where nobody counted them.
     """
 
     def __init__(
-        self, ops: Iterable[Op], totals: Counter[tuple[str, str]], timings: Any = None
+        self,
+        ops: Iterable[Op],
+        totals: Counter[tuple[str, str]],
+        timings: Callable[[], Any] | None = None,
     ) -> None:
         super().__init__(ops)
         self.timings = timings

@@ -8,6 +8,7 @@ found, what shows it is looked up (`maxq.checkers.judgement.looked_up`).
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def _outlined(batches: Iterator[pa.RecordBatch]) -> tuple[Outline, Small, dict[i
                 others[base + row] = op
         base += len(batch)
     outline = maker.done()
-    return outline, Small(ops, outline.totals, timings(outline)), others
+    return outline, Small(ops, outline.totals, partial(timings, outline)), others
 
 
 def _is_held(task: Task) -> bool:

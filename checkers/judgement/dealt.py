@@ -5,7 +5,7 @@
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,7 +40,7 @@ class Small(NamedTuple):
 
     ops: list[Op]
     totals: Counter[tuple[str, str]]
-    timings: Any = None  # of all operations, where somebody counted them
+    timings: Callable[[], Any] | None = None  # of all operations, where somebody can count them
 
     def history(self, more: Sequence[Op] = ()) -> PartHistory:
         """It as a history, with some operations more, which are taken for slim ones."""

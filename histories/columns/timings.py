@@ -4,7 +4,7 @@ Times are ns of the history's clock. A completion's latency counts from its invo
 completion without a time, or without an invocation before it, it is unknown.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -69,8 +69,8 @@ def outcome_of(op: Op) -> Outcome | None:
 
 def timings_of(history: History) -> Timings:
     """Those of a history; of one that is only held in part, as it was counted of the whole."""
-    known: Timings | None = getattr(history, "timings", None)
-    return _timings(history) if known is None else known
+    known: Callable[[], Timings] | None = getattr(history, "timings", None)
+    return _timings(history) if known is None else known()
 
 
 def _timings(history: History) -> Timings:
