@@ -160,7 +160,9 @@ def _suffices(judged: Shown) -> str:
     each = judged.counterexamples
     first, of = each[0], judged.stored.history.totals.total() // 2
     one = first.length == 1
-    rest = f", and {len(each) - 1} more kinds have such a part" if len(each) > 1 else ""
+    more = len(each) - 1
+    kinds = "one more kind has" if more == 1 else f"{more} more kinds have"
+    rest = f", and {kinds} such a part" if more else ""
     return (
         f"{first.length:,} of {of:,} operations show{'s' if one else ''} {first.anomaly.name} by "
         f"{'itself' if one else 'themselves'}{rest}; --minimal DIR writes them"
