@@ -144,6 +144,14 @@ FOREIGN = {
     b"{:process 0, :type :ok, :f :write, :value 1}\n"
     b"{:process 1, :type :invoke, :f :cas, :value [1 2]}\n"
     b"{:process 1, :type :ok, :f :cas, :value [1 2]}]",
+    "lists.edn": b"{:process 0, :type :invoke, :f :txn, :value [[:append 1 1] [:r 2 nil]]}\n"
+    b"{:process 1, :type :invoke, :f :txn, :value [[:append 2 1] [:r 1 nil]]}\n"
+    b"{:process 0, :type :ok, :f :txn, :value [[:append 1 1] [:r 2 []]]}\n"
+    b"{:process 1, :type :ok, :f :txn, :value [[:append 2 1] [:r 1 []]]}\n"
+    b"{:process 2, :type :invoke, :f :txn, :value [[:r 1 nil] [:r 2 nil]]}\n"
+    b"{:process 2, :type :ok, :f :txn, :value [[:r 1 [1]] [:r 2 [1]]]}\n",
+    "awdit.txt": b"w 1 1\nw 2 1\n-----\nr 1 1\n=====\nr 2 1\nr 1 0\n-----\nw 1 2\n",
+    "plume.txt": b"w(1,1,0,0)\nw(2,1,0,0)\nr(1,1,0,1)\nr(2,1,1,2)\nr(1,0,1,2)\nw(1,2,1,3)\n",
 }
 
 
