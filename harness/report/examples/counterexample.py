@@ -50,7 +50,7 @@ def page(example: Example) -> str:
         files(package).joinpath(name).read_text(encoding="utf-8")
         for package, name in ((REPORT, "report.css"), (__package__, "counterexample.css"))
     )
-    count = len(example.bars)
+    count, said = len(example.bars), example.headline.removeprefix("INVALID: ")
     head = join(
         el("meta", charset="utf-8"),
         el("meta", http_equiv="Content-Security-Policy", content=policy(style, "")),
@@ -61,10 +61,9 @@ def page(example: Example) -> str:
     )
     body = el(
         "main",
-        el("h1", el("span", "INVALID", class_="badge invalid"), " ", short(example.headline, 400)),
+        el("h1", el("span", "INVALID", class_="badge invalid"), " ", short(said, 400)),
         el("p", short(example.why, 2000), class_="summary"),
-        el("p", f"The {count} of {example.of:,} operations below suffice: they break the model by "
-                "themselves. Red: those that show it best.", class_="note"),
+        el("p", f"{_these(count, example.of)} Red: those that show it best.", class_="note"),
         el("h2", "Who did what, beside whom"),
         el("p", "One lane a process; time goes to the right, not to scale. Bars overlap where "
                 "neither operation was over before the other began; only where one ends before "
@@ -79,6 +78,12 @@ def page(example: Example) -> str:
     )  # fmt: skip
     whole = el("html", el("head", head), el("body", body), lang="en")
     return f"<!doctype html>\n{whole}\n"
+
+
+def _these(count: int, of: int) -> str:
+    what = f"The operation below, of {of:,}, suffices: it breaks" if count == 1 else \
+        f"The {count:,} operations below, of {of:,}, suffice: they break"  # fmt: skip
+    return f"{what} the model whatever the others did."
 
 
 def _table(bars: Sequence[Bar]) -> Html:
@@ -121,7 +126,7 @@ def _drawn(bars: Sequence[Bar]) -> Html:
     edges = [LEFT]
     for width in wide:
         edges.append(edges[-1] + width + PAD)
-    lanes = {p: n for n, p in enumerate(dict.fromkeys(b.process for b in bars))}
+    lanes = {p: n for n, p in enumerate(sorted({b.process for b in bars}, key=_by_number))}
     height, width = len(lanes) * LANE + 10, edges[-1] + 50
     return el(
         "svg",
@@ -130,6 +135,10 @@ def _drawn(bars: Sequence[Bar]) -> Html:
         width=width, height=height, viewBox=f"0 0 {width} {height}", role="img",
         aria_label=f"{len(bars)} operations of {len(lanes)} processes; the table below says which",
     )  # fmt: skip
+
+
+def _by_number(process: str) -> tuple[int, str]:
+    return len(process), process
 
 
 def _widths(bars: Sequence[Bar], at: Mapping[int, int], last: int) -> list[int]:
