@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from maxq.checkers.linearizability.model import Model
 from maxq.checkers.models.kv import KeyValue
-from maxq.checkers.models.locks import Mutex
+from maxq.checkers.models.locks import Mutex, RwLock, Semaphore
 from maxq.checkers.models.queues import FifoQueue, Queue
 from maxq.checkers.models.registers import (
     CasRegister,
@@ -13,11 +13,12 @@ from maxq.checkers.models.registers import (
     StrictCasRegister,
 )
 from maxq.checkers.models.sets import Counter, GrowSet, UniqueIds
+from maxq.checkers.models.total import SetFull, TotalQueue
 from maxq.checkers.models.transactions import ListAppend, RwRegister
 
 OURS: tuple[type[Model], ...] = (
     CasRegister, Counter, FifoQueue, KeyValue, MultiRegister, Mutex, Queue, Register, GrowSet,
-    StrictCasRegister, UniqueIds, ListAppend, RwRegister,
+    RwLock, Semaphore, SetFull, StrictCasRegister, TotalQueue, UniqueIds, ListAppend, RwRegister,
 )  # fmt: skip
 
 

@@ -184,21 +184,23 @@ def headline(said: Said) -> str:
     judged = said.judged
     if judged.transactions is not None and not said.malformed:
         return by_transactions.headline(judged.transactions, judged.model)
+    are = known_models()[judged.model].are
     bad, open_ = judged.of(False), judged.of("unknown")
     calls, keys = sum(key.calls for key in judged.keys), len(judged.keys)
     what = f"{calls:,} calls" if keys == 1 else f"{calls:,} calls on {keys:,} keys"
     if said.malformed:
-        return (f"unknown: whether {what} are linearizable as {judged.model} cannot be said: the "
+        return (f"unknown: whether {what} are {are} {judged.model} cannot be said: the "
                 f"history breaks the rules of histories: {said.malformed[0]}"
                 f" ({len(said.malformed):,} breaches).")  # fmt: skip
     if bad:
-        which = "" if keys == 1 else f": those on {len(bad):,} of the keys have no legal order"
-        return f"INVALID: {what} are not linearizable as {judged.model}{which}."
+        which = "" if keys == 1 else f": those on {len(bad):,} of the keys are not"
+        return f"INVALID: {what} are not {are} {judged.model}{which}."
     if open_:
         which = "" if keys == 1 else f" for {len(open_):,} of the keys"
-        return f"unknown: whether {what} are linearizable as {judged.model} is not known{which}: " \
-               "the budget was used up (--budget)."  # fmt: skip
-    return f"valid: {what} are linearizable as {judged.model}."
+        over = open_[0].decided.name == "over-budget"
+        why = "the budget was used up (--budget)" if over else open_[0].decided.why
+        return f"unknown: whether {what} are {are} {judged.model} is not known{which}: {why}."
+    return f"valid: {what} are {are} {judged.model}."
 
 
 def _show(asked: Asked, said: Said, *, verbose: bool) -> None:

@@ -27,7 +27,7 @@ class Example(NamedTuple):
 def page(example: Example) -> str:
     """The whole page. Pure: an equal example gives an equal page."""
     style = files(REPORT).joinpath("report.css").read_text(encoding="utf-8") + stylesheet()
-    count = len(example.bars)
+    count, said = len(example.bars), example.headline.removeprefix("INVALID: ")
     head = join(
         el("meta", charset="utf-8"),
         el("meta", http_equiv="Content-Security-Policy", content=policy(style, "")),
@@ -38,10 +38,9 @@ def page(example: Example) -> str:
     )
     body = el(
         "main",
-        el("h1", el("span", "INVALID", class_="badge invalid"), " ", short(example.headline, 400)),
+        el("h1", el("span", "INVALID", class_="badge invalid"), " ", short(said, 400)),
         el("p", short(example.why, 2000), class_="summary"),
-        el("p", f"The {count} of {example.of:,} operations below suffice: they break the model by "
-                "themselves. Red: those that show it best.", class_="note"),
+        el("p", f"{_these(count, example.of)} Red: those that show it best.", class_="note"),
         el("h2", "Who did what, beside whom"),
         el("p", "One lane a process; time goes to the right, not to scale. Bars overlap where "
                 "neither operation was over before the other began; only where one ends before "
@@ -52,9 +51,16 @@ def page(example: Example) -> str:
         _table(example.bars),
         el("h2", "Judge it again"),
         el("pre", example.command),
+        class_="alone",
     )  # fmt: skip
     whole = el("html", el("head", head), el("body", body), lang="en")
     return f"<!doctype html>\n{whole}\n"
+
+
+def _these(count: int, of: int) -> str:
+    what = f"The operation below, of {of:,}, suffices: it breaks" if count == 1 else \
+        f"The {count:,} operations below, of {of:,}, suffice: they break"  # fmt: skip
+    return f"{what} the model whatever the others did."
 
 
 def _table(bars: Sequence[Bar]) -> Html:

@@ -73,7 +73,7 @@ def _drawn(bars: Sequence[Bar]) -> Html:
     edges = [LEFT]
     for width in wide:
         edges.append(edges[-1] + width + PAD)
-    lanes = {p: n for n, p in enumerate(dict.fromkeys(b.process for b in bars))}
+    lanes = {p: n for n, p in enumerate(sorted({b.process for b in bars}, key=_by_number))}
     height, width = len(lanes) * LANE + 10, edges[-1] + 50
     return el(
         "svg",
@@ -82,6 +82,10 @@ def _drawn(bars: Sequence[Bar]) -> Html:
         width=width, height=height, viewBox=f"0 0 {width} {height}", role="img",
         aria_label=f"{len(bars)} operations of {len(lanes)} processes; the table below says which",
     )  # fmt: skip
+
+
+def _by_number(process: str) -> tuple[int, str]:
+    return len(process), process
 
 
 def _widths(bars: Sequence[Bar], at: Mapping[int, int], last: int) -> list[int]:
