@@ -10,6 +10,7 @@ MANY = 24
 
 def test_a_key_that_takes_long_does_not_keep_another_from_being_judged() -> None:
     """Key 0 has so many values at once that no search ends; of key 1 nothing was put in."""
+    done: list[tuple[int, str, str, int | None, int]]
     done = [(n, kind, "enqueue", n, 0) for kind in ("invoke", "ok") for n in range(MANY)]
     done += [(0, "invoke", "dequeue", None, 0), (0, "ok", "dequeue", MANY, 0)]
     done += [(1, "invoke", "dequeue", None, 1), (1, "ok", "dequeue", 7, 1)]
