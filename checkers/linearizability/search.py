@@ -25,6 +25,7 @@ from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, short
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import ANYTHING, Model
 
+OVER_BUDGET = "over-budget"  # what is said of a key whose search was not over
 LOOK_EVERY = 512  # configurations between two looks at the budget
 Used = tuple[int, ...]  # how many of each class of calls without an answer took effect
 Place = tuple[int, int]  # a state, and a mask of the open calls that took effect
@@ -99,7 +100,7 @@ class _Search:
             begun = int(self._calls.begun[at])
             why = f"the budget was used up at the call that began at op {begun}, with up to " \
                   f"{self._greatest:,} configurations"  # fmt: skip
-            return Decided("unknown", "search", "over-budget", why, (begun,), self._greatest)
+            return Decided("unknown", "search", OVER_BUDGET, why, (begun,), self._greatest)
         return Decided(True, "search", frontier=self._greatest)
 
     def _begin(self, at: int) -> None:

@@ -1,6 +1,7 @@
 """A history judged by a model: every key decided by itself."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -11,11 +12,12 @@ from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.judge import decide
 from maxq.checkers.linearizability.minimal import Smallest, smallest
 from maxq.checkers.linearizability.model import Model
-from maxq.checkers.linearizability.search import Over
+from maxq.checkers.linearizability.search import OVER_BUDGET, Over
 from maxq.checkers.models.transactions import TransactionModel
 from maxq.checkers.transactions.judged import STRONGEST, Asked, Judged
 from maxq.histories.history import History
 
+LOOKS_FIRST = 200  # at the budget, that a key gets before all others had their turn
 SHRUNK_MAX = 4  # keys without a legal order of which a counterexample is made
 OUTCOMES = {"ok": OK, "fail": FAILED, "info": OPEN}
 
@@ -78,16 +80,42 @@ def judge(model: Model, history: History, over: Over, asked: Asked = STRONGEST) 
     """
     if isinstance(model, TransactionModel):
         return _judge_transactions(model, history, over, asked)
-    found, passed = [], Counter[str]()
-    dealt = calls_by_key(model, history, passed)
-    for key, calls in sorted(dealt.items(), key=lambda pair: repr(pair[0])):
-        decided = decide(model, calls, over)
-        found.append(KeyJudged(key=key, calls=calls.size, decided=decided))
-    bad = [at for at, one in enumerate(found) if one.decided.valid is False]
-    for at in bad[:SHRUNK_MAX]:
-        less = smallest(model, dealt[found[at].key], found[at].decided, over)
-        found[at] = msgspec.structs.replace(found[at], smallest=less)
-    return ModelJudged(model=model.name, keys=tuple(found), passed=dict(passed))
+    passed = Counter[str]()
+    dealt = sorted(calls_by_key(model, history, passed).items(), key=lambda pair: repr(pair[0]))
+    # One key that takes long does not keep the others from being decided: it waits.
+    first = [decide(model, calls, _some(over)) for _, calls in dealt]
+    less = _made_smaller(model, dealt, first, over)
+    found = [
+        decide(model, calls, over) if one.name == OVER_BUDGET else one
+        for (_, calls), one in zip(dealt, first, strict=True)
+    ]
+    less = _made_smaller(model, dealt, found, over, less)
+    keys = (
+        KeyJudged(key=key, calls=calls.size, decided=one, smallest=less.get(at))
+        for at, ((key, calls), one) in enumerate(zip(dealt, found, strict=True))
+    )
+    return ModelJudged(model=model.name, keys=tuple(keys), passed=dict(passed))
+
+
+def _some(over: Over) -> Over:
+    """A budget of so many looks at another one."""
+    left = iter(range(LOOKS_FIRST))
+    return lambda: next(left, None) is None or over()
+
+
+def _made_smaller(
+    model: Model,
+    dealt: Sequence[tuple[Any, Calls]],
+    found: Sequence[Decided],
+    over: Over,
+    known: Mapping[int, Smallest] | None = None,
+) -> Mapping[int, Smallest]:
+    """By position, the counterexamples of the first keys without a legal order."""
+    less = dict(known or {})
+    bad = [at for at, one in enumerate(found) if one.valid is False and at not in less]
+    for at in bad[: SHRUNK_MAX - len(less)]:
+        less[at] = smallest(model, dealt[at][1], found[at], over)
+    return less
 
 
 def _judge_transactions(

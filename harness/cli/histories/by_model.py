@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from maxq.checkers.linearizability.search import OVER_BUDGET
 from maxq.checkers.models.judged import KeyJudged, ModelJudged, judge
 from maxq.checkers.models.transactions import TransactionModel
 from maxq.checkers.transactions.judged import Asked as AskedOf
@@ -197,7 +198,7 @@ def headline(said: Said) -> str:
         return f"INVALID: {what} are not {are} {judged.model}{which}."
     if open_:
         which = "" if keys == 1 else f" for {len(open_):,} of the keys"
-        over = open_[0].decided.name == "over-budget"
+        over = open_[0].decided.name == OVER_BUDGET
         why = "the budget was used up (--budget)" if over else open_[0].decided.why
         return f"unknown: whether {what} are {are} {judged.model} is not known{which}: {why}."
     return f"valid: {what} are {are} {judged.model}."
