@@ -138,4 +138,4 @@ def op_of_row(row: dict[str, Any]) -> Op:
     Raises:
         HistoryError: it is none.
     """
-    return Values().op(*(row[name] for name in _READ))
+    return Values().op(*(row.get(name) for name in _READ))

@@ -130,6 +130,8 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         )  # fmt: skip
         return check_by_model(asked, as_json=as_json, verbose=verbose)
     engine, master = given["engine"], given["master"]
+    if given["minimal"] and engine == SPARK:
+        raise click.UsageError("--minimal is for the engines columns and local")
     named = stored_run.flat(given["workload"])
     judged: Judged | JudgedFile
     if run.is_dir():
@@ -235,7 +237,10 @@ def _check_run(
             judged = piecewise.judge_run(run, judge, allow_truncated=allow_truncated)
         else:
             judged = stored_run.judge_stored(run, allow_truncated=allow_truncated)
-        judged = (judged.with_power() if power else judged).with_counterexamples()
+        judged = judged.with_power() if power else judged
+        # Spark counts no times, and fetches nothing beside what anomalies name.
+        drawn = judge is None or judge is piecewise.by_columns
+        judged = judged.with_counterexamples() if drawn else judged
         found = judged.stored.report
         _say_state(judged.stored)
         if not ended:
@@ -247,7 +252,7 @@ def _check_run(
                 judged.save(whole=False)
             except OSError as error:
                 echo(f"the verdict is not stored: {described(error)}", err=True)
-            if judge is None or judge is piecewise.by_columns:  # Spark counts no times
+            if drawn:
                 judged = judged.with_report()
     return judged
 
@@ -288,7 +293,7 @@ def _check_file(
         judged = judge(source, checkers, context)
     stored = msgspec.structs.replace(stored, history=judged.history)
     found = rejudge.judged_file(stored, judged.results, named, judged.recoveries)
-    return found.with_counterexamples(checkers)
+    return found.with_counterexamples(checkers) if judge is piecewise.by_columns else found
 
 
 def _say_assumed(stored: StoredRun, clients: int | None) -> None:
