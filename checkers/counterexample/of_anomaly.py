@@ -28,6 +28,7 @@ from maxq.histories.history import History
 from maxq.histories.op import Op
 
 LONG, MANY = 20, 60  # operations
+ROUNDS = 2
 WORK_MAX = 150_000  # operations judged, for one anomaly
 # What an anomaly is about, as far as its detail says so.
 SUBJECT = ("key", "set", "value", "offset", "node", "id", "lock", "group", "address")
@@ -170,13 +171,11 @@ def _reduced(
     kept, minimal, gone = _without_kinds(units, shows, goes_on), False, set[Message]()
     if len(kept) <= MANY:
         kept, minimal = _fewer(kept, shows, goes_on)
-    if len(kept) > LONG:
-        gone = _without_messages(anomaly, kept, shows, goes_on)
-        kept, minimal = _fewer(_projected(kept, gone), shows, goes_on)
-    if len(kept) > LONG and goes_on():  # what is gone now may have needed other messages
-        more = _without_messages(anomaly, kept, shows, goes_on)
-        kept, minimal = _fewer(_projected(kept, more), shows, goes_on)
-        gone |= more
+    for _ in range(ROUNDS):  # what is gone may have needed other messages
+        if len(kept) > LONG and goes_on():
+            more = _without_messages(anomaly, kept, shows, goes_on)
+            kept, minimal = _fewer(_projected(kept, more), shows, goes_on)
+            gone |= more
     ops = sorted((op for unit in kept for op in unit), key=lambda op: op.index)
     return Counterexample(anomaly, tuple(ops), len(kept), minimal, lacks + len(gone))
 

@@ -165,8 +165,16 @@ def _suffices(judged: Shown) -> str:
     rest = f", and {kinds} such a part" if more else ""
     return (
         f"{first.length:,} of {of:,} operations show{'s' if one else ''} {first.anomaly.name} by "
-        f"{'itself' if one else 'themselves'}{rest}; --minimal DIR writes them"
+        f"{'itself' if one else 'themselves'}{without(first)}{rest}; --minimal DIR writes them"
     )
+
+
+def without(found: Counterexample) -> str:
+    """That messages are left out of what its reads show, where they are."""
+    if not found.left_out:
+        return ""
+    what = "message that plays" if found.left_out == 1 else "messages that play"
+    return f", {found.left_out:,} {what} no part left out"
 
 
 def show_rows(rows: Sequence[Row], room: int) -> None:

@@ -19,7 +19,7 @@ from maxq.harness.cli.given.param_types import (
     Names,
 )
 from maxq.harness.cli.histories.known_models import consistency_models, known_models
-from maxq.harness.cli.show import described, show
+from maxq.harness.cli.show import described, show, without
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.run import judging, piecewise, rejudge, stored_run
@@ -177,7 +177,7 @@ def _write_minimal(judged: Judged | JudgedFile, folder: Path, named: Sequence[st
     more = "".join(f" --workload {name}" for name in named)
     return [
         f"minimal: {c.length:,} operation{'' if c.length == 1 else 's'} for {c.anomaly.name} "
-        f"({c.anomaly.claim}): maxq check {path}{more}"
+        f"({c.anomaly.claim}){without(c)}: maxq check {path}{more}"
         for c, path in found
     ]
 
