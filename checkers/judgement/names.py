@@ -17,6 +17,8 @@ ANOMALIES: Mapping[str, str] = {
     "truncation": "S10",
     "G1a": "S10",
     "precommitted-read": "S10",
+    "G1c": "S10",
+    "G1c-realtime": "S10",
     "phantom": "S11",
     "inconsistent-offsets": "S11",
     "duplicate": "S11",

@@ -21,6 +21,14 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a producer read its own message before it was acknowledged",
         "{n} messages were read by their producer before they were acknowledged",
     ),
+    "G1c": (
+        "operations read each other's messages in a circle",
+        "{n} times operations read each other's messages in a circle",
+    ),
+    "G1c-realtime": (
+        "a message was read before its send had begun",
+        "{n} messages were read before their send had begun",
+    ),
     "phantom": ("a message was read that nobody sent", "{n} messages were read that nobody sent"),
     "inconsistent-offsets": (
         "a queue offset changed its message",

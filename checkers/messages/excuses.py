@@ -18,7 +18,9 @@ from maxq.checkers.evidence.reigns import Unrest
 
 WHATEVER = "S16"  # the claim that every setting makes
 # Wrong at any time.
-ALWAYS = frozenset(("phantom", "duplicate", "precommitted-read", "G1a", "int-nonmonotonic-poll"))
+ALWAYS = frozenset((
+    "phantom", "duplicate", "precommitted-read", "G1a", "G1c-realtime", "int-nonmonotonic-poll",
+))  # fmt: skip
 # Wrong while one master leads.
 WITHIN = frozenset(
     (
