@@ -196,6 +196,10 @@ _SAID: dict[str, Callable[[dict[str, Any]], str]] = {
     "int-nonmonotonic-poll": _back,
     "nonmonotonic-send": _back,
     "int-nonmonotonic-send": _back,
+    "order": lambda d: (
+        f"a consumer was shown value {d['values'][0]} after {d['values'][1]}, although process "
+        f"{d['producer']} sent it before"
+    ),
 }
 
 

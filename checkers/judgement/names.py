@@ -28,6 +28,7 @@ ANOMALIES: Mapping[str, str] = {
     "int-nonmonotonic-poll": "S11",
     "nonmonotonic-send": "S12",
     "int-nonmonotonic-send": "S12",
+    "order": "S12",
     "deleted-early": "B13",
     "consumer-offset-regressed": "O1",
     "granted-too-soon": "L1",

@@ -47,6 +47,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "two messages of one producer changed places",
         "{n} times two messages of one producer changed places",
     ),
+    "order": (
+        "a consumer got one producer's messages in another order",
+        "{n} times a consumer got one producer's messages in another order",
+    ),
     "deleted-early": (
         "a broker deleted messages that were younger than their retention",
         "in {n} queues messages were deleted that were younger than their retention",

@@ -47,6 +47,7 @@ from maxq.checkers.messages.circles import (
 )
 from maxq.checkers.messages.excuses import WHATEVER, Excuses
 from maxq.checkers.messages.log_order import OrderFold
+from maxq.checkers.messages.shown_order import ORDER, out_of_order
 from maxq.histories.history import History
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ CLAIMS: dict[str, str] = {
     "int-nonmonotonic-poll": "S11",
     "nonmonotonic-send": "S12",
     "int-nonmonotonic-send": "S12",
+    ORDER: "S12",
 }
 ALLOWED = frozenset(("int-send-skip", WRITE_CYCLE))  # counted, never reported
 LOST = frozenset(("lost-write", "lost-tail"))
@@ -122,6 +124,7 @@ class Durability(KeyedChecker):
         judged = judge_key(log, proven)
         fold = OrderFold(key, judged.order)
         order = [found for step in steps for found in fold.step(step)] if self.orders else []
+        order += list(out_of_order(key, steps, order)) if self.orders else []
         shared = {row.at for row in rows if row.shared and row.sent and row.type == "info"}
         excuses = Excuses(key, steps, judged.order, known.unrest)
         aged = Aged(key, steps, judged.order, log.expired)

@@ -25,7 +25,7 @@ ALWAYS = frozenset((
 WITHIN = frozenset(
     (
         *("lost-write", "lost-tail", "inconsistent-offsets", "poll-skip", "int-poll-skip"),
-        *("nonmonotonic-poll", "nonmonotonic-send", "int-nonmonotonic-send"),
+        *("nonmonotonic-poll", "nonmonotonic-send", "int-nonmonotonic-send", "order"),
     )
 )
 READER = {"lost-write": "max-read", "lost-tail": "reader"}  # the field that names who went past

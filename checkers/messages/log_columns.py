@@ -408,6 +408,10 @@ def _in_order(key: int, log: _Log, known: LogFacts) -> int:
     known_places = steps.both
     if (known_places & (steps.by < 1)).any():
         return -1
+    placed = counts & (log.sent_place >= 0)  # also where one stands between whose place is unknown
+    over = _steps(log.sent_process[placed], log.sent_at[placed], log.sent_place[placed], forgot)
+    if (over.by < 1).any():
+        return -1
     return int((known_places & steps.within & (steps.by > 1)).sum())
 
 
