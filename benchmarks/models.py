@@ -23,7 +23,7 @@ import msgspec
 from benchmarks.calibration import calibration_s
 from benchmarks.made_calls import queue_calls, register_calls
 from benchmarks.made_transactions import list_append, rw_register
-from maxq.checkers.linearizability import queues, registers
+from maxq.checkers.linearizability.exact import queues, registers
 from maxq.checkers.linearizability.search import search
 from maxq.checkers.models.registers import Register
 from maxq.checkers.transactions.judged import Asked, judge_lists, judge_registers

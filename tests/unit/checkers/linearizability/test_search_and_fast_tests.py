@@ -121,10 +121,12 @@ CASES: dict[str, tuple[Model, Callable[[], Ask], bool]] = {
     "strict, values again": (StrictCasRegister(), lambda: register(again(), swaps=True), False),
     "fifo-queue": (FifoQueue(), lambda: queue(once()), True),
     "fifo-queue, values again": (FifoQueue(), lambda: queue(again()), False),
-    "queue": (Queue(), lambda: queue(once()), False),
+    "queue": (Queue(), lambda: queue(once()), True),
+    "queue, values again": (Queue(), lambda: queue(again()), False),
     "multi-register": (MultiRegister(), lambda: registers(again()), False),
     "kv": (KeyValue(), lambda: text(once()), False),
-    "set": (GrowSet(), lambda: growing(once()), False),
+    "set": (GrowSet(), lambda: growing(once()), True),
+    "set, values again": (GrowSet(), lambda: growing(again()), False),
     "counter": (CounterModel(), lambda: counter(once()), False),
 }
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxq.checkers.linearizability.blocks import clash
 from maxq.checkers.linearizability.calls import FAILED, NEVER, OPEN, Calls, Ints, Mask
 from maxq.checkers.linearizability.decided import LEGAL, Decided
+from maxq.checkers.linearizability.exact.blocks import clash
 from maxq.checkers.linearizability.ties import Ties, joined
 
 ACQUIRE, RELEASE = "acquire", "release"
