@@ -101,6 +101,14 @@ class Calls(NamedTuple):
         """Some of the calls, in order."""
         return Calls(self.kinds, self.values, *(column[at] for column in self[2:]))
 
+    def numbers(self, codes: Ints) -> Ints:
+        """The values of some codes, all of which are whole numbers."""
+        values = self.values
+        if isinstance(values, range):
+            found: Ints = codes * values.step + values.start
+            return found
+        return np.array([values[code] for code in codes.tolist()], np.int64)
+
     def call(self, at: int) -> Call:
         """One call."""
         argument, result, other = (

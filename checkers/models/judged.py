@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from maxq.checkers.counterexample import of_transactions
 from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Calls, CallsMaker
@@ -19,6 +20,9 @@ from maxq.histories.history import History
 
 LOOKS_FIRST = 200  # at the budget, that a key gets before all others had their turn
 SHRUNK_MAX = 4  # keys without a legal order of which a counterexample is made
+UNANSWERED = Decided(
+    "unknown", "fast test", "never-answered", "no call succeeded: it tests nothing"
+)
 OUTCOMES = {"ok": OK, "fail": FAILED, "info": OPEN}
 
 
@@ -90,6 +94,8 @@ def judge(model: Model, history: History, over: Over, asked: Asked = STRONGEST) 
         for (_, calls), one in zip(dealt, first, strict=True)
     ]
     less = _made_smaller(model, dealt, found, over, less)
+    if not any(np.any(calls.outcome == OK) for _, calls in dealt):
+        found = [UNANSWERED if one.valid is True else one for one in found]
     keys = (
         KeyJudged(key=key, calls=calls.size, decided=one, smallest=less.get(at))
         for at, ((key, calls), one) in enumerate(zip(dealt, found, strict=True))

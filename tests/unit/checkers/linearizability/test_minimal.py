@@ -34,6 +34,14 @@ def small(name: str, number: int, wrong: float) -> tuple[Model, Calls]:
     return model, drawn(ask(), model, random, info=info, wrong=wrong)
 
 
+def legal_part(model: Model, part: Calls) -> bool:
+    """By every order, but where parts are not judged by the model itself."""
+    own = model.of_parts
+    if own is model:
+        return exhaustive(model, part)
+    return decide(own, part, lambda: False).valid is True
+
+
 @pytest.mark.parametrize("name", [*CASES, "mutex"])
 def test_what_is_left_of_a_legal_history_is_legal(name: str) -> None:
     """Whatever may be taken out: so a part that is illegal shows that the whole is."""
@@ -54,7 +62,7 @@ def test_what_is_left_of_a_legal_history_is_legal(name: str) -> None:
                 keep |= more
             keep |= set(ties.silent)
             left = calls.take(np.array(sorted(keep), np.int64))
-            assert exhaustive(model, left), (said(calls), sorted(keep))
+            assert legal_part(model, left), (said(calls), sorted(keep))
             seen += len(keep) < calls.size
     assert seen > 60
 

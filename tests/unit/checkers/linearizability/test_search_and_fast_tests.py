@@ -14,6 +14,7 @@ from maxq.checkers.linearizability.model import Model
 from maxq.checkers.linearizability.search import search
 from maxq.checkers.models.kv import KeyValue
 from maxq.checkers.models.locks import Mutex
+from maxq.checkers.models.log import Log
 from maxq.checkers.models.queues import FifoQueue, Queue
 from maxq.checkers.models.registers import CasRegister, MultiRegister, Register, StrictCasRegister
 from maxq.checkers.models.sets import Counter as CounterModel
@@ -95,6 +96,25 @@ def counter(values: Values) -> Ask:
     return ask
 
 
+def log(values: Values) -> Ask:
+    """Some retry, which puts a value at two offsets."""
+
+    def ask(random: Random, state: Hashable) -> tuple[Row, Hashable]:
+        inside: tuple[Hashable, ...] = state  # type: ignore[assignment]
+        at, kind = random.randrange(len(inside) + 1), random.random()
+        if kind < 0.5:
+            value = values(random)
+            return Row(None, "append", value, len(inside)), (*inside, value)
+        if at == len(inside):
+            return Row(None, "end", at), state
+        if kind < 0.75:
+            return Row(None, "read", at, inside[at]), state
+        shown = tuple(enumerate(inside))[at : at + random.randrange(1, 4)]
+        return Row(None, "poll", at, shown), state
+
+    return ask
+
+
 def registers(values: Values) -> Ask:
     """Two of them; what they hold at the beginning shows when they are read first."""
 
@@ -123,6 +143,8 @@ CASES: dict[str, tuple[Model, Callable[[], Ask], bool]] = {
     "fifo-queue, values again": (FifoQueue(), lambda: queue(again()), False),
     "queue": (Queue(), lambda: queue(once()), True),
     "queue, values again": (Queue(), lambda: queue(again()), False),
+    "log": (Log(), lambda: log(once()), True),
+    "log, values again": (Log(), lambda: log(again()), True),
     "multi-register": (MultiRegister(), lambda: registers(again()), False),
     "kv": (KeyValue(), lambda: text(once()), False),
     "set": (GrowSet(), lambda: growing(once()), True),
