@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
 
 from maxq.checkers.counterexample import of_transactions
 from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Calls, CallsMaker
@@ -94,8 +93,6 @@ def judge(model: Model, history: History, over: Over, asked: Asked = STRONGEST) 
         for (_, calls), one in zip(dealt, first, strict=True)
     ]
     less = _made_smaller(model, dealt, found, over, less)
-    if not any(np.any(calls.outcome == OK) for _, calls in dealt):
-        found = [UNANSWERED if one.valid is True else one for one in found]
     keys = (
         KeyJudged(key=key, calls=calls.size, decided=one, smallest=less.get(at))
         for at, ((key, calls), one) in enumerate(zip(dealt, found, strict=True))

@@ -64,7 +64,7 @@ def decide(calls: Calls) -> Decided:
 
 def grants_of(calls: Calls) -> Grants:
     """What clients may rely on."""
-    order = np.lexsort((calls.begun, calls.process))
+    order = calls.by_process()
     process, outcome = calls.process[order], calls.outcome[order]
     releases, renewals = calls.of(RELEASE)[order], calls.of(RENEW)[order]
     ends = np.flatnonzero(releases | (renewals & (outcome == FAILED)))

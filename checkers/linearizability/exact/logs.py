@@ -28,6 +28,7 @@ from maxq.checkers.linearizability.calls import (
     OPEN,
     Calls,
     Ints,
+    Mask,
 )
 from maxq.checkers.linearizability.decided import LEGAL, Decided
 
@@ -41,6 +42,16 @@ class _Seen(NamedTuple):
     offset: Ints
     value: Ints
     call: Ints
+
+
+class _Polled(NamedTuple):
+    """What polls show, in order: the poll, the offset, the one before it (of the first: that which
+    was asked for, less one), and the value."""
+
+    at: Ints
+    offset: Ints
+    before: Ints
+    values: list[Any]
 
 
 class _Slots(NamedTuple):
@@ -68,43 +79,74 @@ def decide(calls: Calls, *, dense: bool = True) -> Decided | None:
         dense: whether offsets begin with 0 and have no gaps.
     """
     appends = calls.of(APPEND)
-    seen = _seen(calls, appends)
+    polled = _polled(calls)
+    seen = _seen(calls, appends, polled)
     if (found := _twice(calls, seen, appends)) is not None:
         return found
     slots = _slots(calls, seen, appends)
     found = (
         _without_source(calls, slots, appends)
-        or _skipped(calls, slots)
+        or _skipped(calls, slots, polled)
         or _swept(calls, slots := _filled(calls, slots, appends))
     )
     if found is not None or not dense:
         return found or LEGAL
     if np.any(appends & (calls.outcome == OK) & (calls.result == NOTHING)):
         return None
-    return _gaps(calls, slots) or _holes(calls, slots, appends) or LEGAL
+    return _gaps(calls, polled) or _holes(calls, slots, appends) or LEGAL
 
 
-def _seen(calls: Calls, appends: Any) -> _Seen:
+def _polled(calls: Calls) -> _Polled:
+    polls = np.flatnonzero(calls.of(POLL) & (calls.outcome == OK))
+    shown = [calls.values[code] for code in calls.result[polls].tolist()]
+    sizes = np.fromiter(map(len, shown), np.int64, len(shown))
+    pairs = list(chain.from_iterable(shown))
+    offset = np.fromiter((o for o, _ in pairs), np.int64, len(pairs))
+    before = np.append(-1, offset[:-1])[: len(offset)]
+    heads = np.cumsum(sizes) - sizes
+    before[heads] = calls.numbers(calls.argument[polls]) - 1
+    return _Polled(np.repeat(polls, sizes), offset, before, [v for _, v in pairs])
+
+
+def _seen(calls: Calls, appends: Mask, polled: _Polled) -> _Seen:
     done = calls.outcome == OK
     acked = np.flatnonzero(appends & done & (calls.result != NOTHING))
     reads = np.flatnonzero(calls.of(READ) & done)
-    offset = [calls.numbers(calls.result[acked]), calls.numbers(calls.argument[reads])]
-    value, call = [calls.argument[acked], calls.result[reads]], [acked, reads]
-    polls = np.flatnonzero(calls.of(POLL) & done)
-    if len(polls):
-        shown = [calls.values[code] for code in calls.result[polls].tolist()]
-        pairs = list(chain.from_iterable(shown))
-        known = {(type(v), v): code for code in np.unique(calls.argument[appends]).tolist()
-                 for v in (calls.values[code],)}  # fmt: skip
-        offset.append(np.array([o for o, _ in pairs], np.int64))
-        value.append(np.array([known.get((type(v), v), UNKNOWN) for _, v in pairs], np.int64))
-        call.append(np.repeat(polls, np.fromiter(map(len, shown), np.int64, len(shown))))
-    every = np.concatenate(offset)
-    order = np.argsort(every, kind="stable")
-    return _Seen(every[order], np.concatenate(value)[order], np.concatenate(call)[order])
+    offset = np.append(calls.numbers(calls.result[acked]), calls.numbers(calls.argument[reads]))
+    value = np.append(calls.argument[acked], calls.result[reads])
+    order = np.argsort(offset, kind="stable")
+    codes = _codes(calls, appends, polled, _Seen(offset[order], value[order], order))
+    offset, value = np.append(offset, polled.offset), np.append(value, codes)
+    call = np.concatenate((acked, reads, polled.at))
+    order = np.argsort(offset, kind="stable")
+    return _Seen(offset[order], value[order], call[order])
 
 
-def _twice(calls: Calls, seen: _Seen, appends: Any) -> Decided | None:
+def _codes(calls: Calls, appends: Mask, polled: _Polled, known: _Seen) -> Ints:
+    """The codes of the values that polls show. Most are those that others show there."""
+    if not polled.values:
+        return polled.offset
+    at = np.minimum(np.searchsorted(known.offset, polled.offset), len(known.offset) - 1)
+    likely = known.value[at].tolist() if len(known.offset) else [0] * len(polled.values)
+    every = calls.values
+    found = np.array(
+        [
+            code if type(own := every[code]) is type(value) and own == value else UNKNOWN
+            for code, value in zip(likely, polled.values, strict=True)
+        ],
+        np.int64,
+    )
+    if len(strange := np.flatnonzero(found == UNKNOWN)):
+        codes = np.flatnonzero(np.bincount(calls.argument[appends])).tolist()
+        of = {(type(every[code]), every[code]): code for code in codes}
+        found[strange] = [
+            of.get((type(value), value), UNKNOWN)
+            for value in map(polled.values.__getitem__, strange.tolist())
+        ]
+    return found
+
+
+def _twice(calls: Calls, seen: _Seen, appends: Mask) -> Decided | None:
     """Two values at one offset, or two appends that were given it."""
     same = seen.offset[1:] == seen.offset[:-1]
     bad = np.flatnonzero(same & (seen.value[1:] != seen.value[:-1]))
@@ -123,7 +165,7 @@ def _twice(calls: Calls, seen: _Seen, appends: Any) -> Decided | None:
     return _found(calls, "offset-reused", why, one, two)
 
 
-def _slots(calls: Calls, seen: _Seen, appends: Any) -> _Slots:
+def _slots(calls: Calls, seen: _Seen, appends: Mask) -> _Slots:
     heads = np.flatnonzero(np.append(True, seen.offset[1:] != seen.offset[:-1])[: len(seen.offset)])
     group = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(seen.offset))))
     order = np.lexsort((calls.ended[seen.call], group))
@@ -134,7 +176,7 @@ def _slots(calls: Calls, seen: _Seen, appends: Any) -> _Slots:
     return _Slots(seen.offset[heads], seen.value[heads], first, calls.ended[first], acked, acked)
 
 
-def _without_source(calls: Calls, slots: _Slots, appends: Any) -> Decided | None:
+def _without_source(calls: Calls, slots: _Slots, appends: Mask) -> Decided | None:
     """A value that nobody appended, or only a call that failed; or at more offsets than there are
     appends of it."""
     bare = np.flatnonzero(slots.acked < 0)
@@ -169,31 +211,26 @@ def _without_source(calls: Calls, slots: _Slots, appends: Any) -> Decided | None
     return _found(calls, "duplicate", why, *shown[:3], int(makers[0]))
 
 
-def _skipped(calls: Calls, slots: _Slots) -> Decided | None:
+def _skipped(calls: Calls, slots: _Slots, polled: _Polled) -> Decided | None:
     """A poll that does not show what is known to be between, or goes back."""
-    offsets: Any = None
-    for at in np.flatnonzero(calls.of(POLL) & (calls.outcome == OK)).tolist():
-        call = calls.call(at)
-        shown = np.array([call.argument - 1, *(o for o, _ in call.result)], np.int64)
-        if np.all(shown[1:] == shown[:-1] + 1):
-            continue
-        back = np.flatnonzero(shown[1:] <= shown[:-1])
-        if len(back):
-            why = f"{call.said()} does not go upwards at offset {shown[back[0] + 1]}"
-            return _found(calls, "nonmonotonic-poll", why, at)
-        offsets = slots.offset if offsets is None else offsets
-        after = np.searchsorted(offsets, shown[:-1], side="right")
-        bad = np.flatnonzero(offsets[after] < shown[1:])
-        if len(bad):
-            skipped = int(after[bad[0]])
-            other = int(slots.shown[skipped])
-            why = f"{call.said()} does not show offset {offsets[skipped]}, which " \
-                  f"{calls.call(other).said()} does"  # fmt: skip
-            return _found(calls, "poll-skip", why, at, other)
-    return None
+    back = np.flatnonzero(polled.offset <= polled.before)
+    if len(back):
+        at = int(polled.at[back[0]])
+        why = f"{calls.call(at).said()} does not go upwards at offset {polled.offset[back[0]]}"
+        return _found(calls, "nonmonotonic-poll", why, at)
+    over = np.flatnonzero(polled.offset > polled.before + 1)
+    next_known = np.searchsorted(slots.offset, polled.before[over], side="right")
+    bad = np.flatnonzero(slots.offset[next_known] < polled.offset[over])
+    if not len(bad):
+        return None
+    at, skipped = int(polled.at[over[bad[0]]]), int(next_known[bad[0]])
+    other = int(slots.shown[skipped])
+    why = f"{calls.call(at).said()} does not show offset {slots.offset[skipped]}, which " \
+          f"{calls.call(other).said()} does"  # fmt: skip
+    return _found(calls, "poll-skip", why, at, other)
 
 
-def _filled(calls: Calls, slots: _Slots, appends: Any) -> _Slots:
+def _filled(calls: Calls, slots: _Slots, appends: Mask) -> _Slots:
     """With who filled the slots that nobody acknowledged."""
     bare = np.flatnonzero(slots.acked < 0)
     if not len(bare):
@@ -247,18 +284,17 @@ def _swept(calls: Calls, slots: _Slots) -> Decided | None:
     return _found(calls, name, why, two, one)
 
 
-def _gaps(calls: Calls, slots: _Slots) -> Decided | None:
+def _gaps(calls: Calls, polled: _Polled) -> Decided | None:
     """A poll that passes over an offset, where there are no gaps."""
-    for at in np.flatnonzero(calls.of(POLL) & (calls.outcome == OK)).tolist():
-        call = calls.call(at)
-        for wanted, (offset, _) in enumerate(call.result, start=call.argument):
-            if offset != wanted:
-                why = f"{call.said()} does not show offset {wanted}, and offsets have no gaps"
-                return _found(calls, "poll-skip", why, at)
-    return None
+    over = np.flatnonzero(polled.offset > polled.before + 1)
+    if not len(over):
+        return None
+    at, offset = int(polled.at[over[0]]), polled.before[over[0]] + 1
+    why = f"{calls.call(at).said()} does not show offset {offset}, and offsets have no gaps"
+    return _found(calls, "poll-skip", why, at)
 
 
-def _holes(calls: Calls, slots: _Slots, appends: Any) -> Decided | None:
+def _holes(calls: Calls, slots: _Slots, appends: Mask) -> Decided | None:
     """An offset below the last that nothing can have filled in time."""
     missing = np.diff(np.append(-1, slots.offset)) - 1
     count = int(missing.sum())

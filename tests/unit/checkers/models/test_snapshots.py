@@ -56,7 +56,6 @@ CASES: dict[str, tuple[str, list[tuple[str, Any, Any, str]], object, str]] = {
     "one key": ("long-fork", [X, reads(x=1)], "unknown", "never-read"),
     "groups": ("long-fork", [X, reads(x=1, y=None), reads(x=1, z=None)], "unknown",
                "overlapping-groups"),
-    "T1": ("register", [("write", 1, 1, "fail")], "unknown", "never-answered"),
 }  # fmt: skip
 
 
