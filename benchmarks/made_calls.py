@@ -1,9 +1,13 @@
 """Columns of calls as linearizable objects answer them, for measurements."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from benchmarks.made_transactions import moments
 from maxq.checkers.linearizability.calls import NEVER, NOTHING, OK, OPEN, Calls, Ints
+from maxq.checkers.linearizability.decided import Decided
+from maxq.checkers.linearizability.exact.elements import Elements
 
 
 def _calls(
@@ -96,3 +100,31 @@ def lease_calls(count: int, clients: int) -> Calls:
         np.where(lost, nothing, answered), asked, np.where(lost, NEVER, answered),
         np.where(lost, OPEN, OK), process,
     )  # fmt: skip
+
+
+class Streamed(NamedTuple):
+    """Adds of a set, and the elements of its reads in order: of each read the first so many."""
+
+    begun: Ints
+    ended: Ints
+    shown: Ints
+    reads: int
+
+
+def set_reads(count: int) -> Streamed:
+    """So many adds, and a thousand reads between them of all that was added: on average of half."""
+    random = np.random.default_rng(1)
+    at = 3 * np.arange(count)
+    shown = random.permuted(np.arange(count).reshape(1000, -1), axis=1).reshape(-1)
+    return Streamed(at, at + 1, shown, 1000)
+
+
+def read_in_order(made: Streamed) -> Decided:
+    """Judge a set whose reads come one after the other and are not held."""
+    elements, size = Elements(made.begun, made.ended), len(made.begun) // made.reads
+    for number in range(1, made.reads + 1):
+        after = int(made.ended[number * size - 1])
+        if not elements.read(after, after + 1, made.shown[: number * size]):
+            return Decided(False, "fast test", "duplicated")
+    lost = elements.lost() or elements.stale() or not np.all(elements.stable())
+    return Decided(not lost, "fast test")
