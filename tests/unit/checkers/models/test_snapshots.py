@@ -1,15 +1,11 @@
 """A bank whose sum stays, and writes that all readers see in one order."""
 
-from random import Random
 from typing import Any
 
 import pytest
-from linear_oracle import exhaustive
 
-from maxq.checkers.linearizability.calls import OK, OPEN, CallsMaker, Row
 from maxq.checkers.models.catalogue import models
 from maxq.checkers.models.judged import judge
-from maxq.checkers.models.snapshots import LongFork
 from maxq.histories.history import History
 from maxq.histories.op import Op
 
@@ -74,21 +70,3 @@ def test_an_empty_history_is_unknown() -> None:
     assert {judge(model, History([]), lambda: False).valid for model in models().values()} == {
         "unknown"
     }
-
-
-def test_a_long_fork_is_where_no_order_of_all_writes_is_seen() -> None:
-    """Real time says nothing here, so all calls overlap."""
-    seen = {True: 0, False: 0}
-    for number in range(300):
-        random, maker, keys = Random(number), CallsMaker(), ("x", "y", "z")
-        for at, key in enumerate(keys):
-            outcome = random.choice((OK, OK, OPEN))
-            maker.add(Row(None, "write", (key, at)), at, 100 + at, outcome, at)
-        for at in range(3, 6):
-            pairs = frozenset((k, random.choice((None, n))) for n, k in enumerate(keys))
-            maker.add(Row(None, "read", result=pairs), at, 100 + at, OK, at)
-        calls = maker.done()
-        legal = exhaustive(LongFork(), calls)
-        assert LongFork().fast(calls).valid is legal
-        seen[legal] += 1
-    assert min(seen.values()) > 50
