@@ -82,6 +82,12 @@ class Model(ABC):
         nothing that the whole was not to blame for. By default by `brings` and `shows`."""
         return by_values(self, calls)
 
+    @property
+    def of_parts(self) -> "Model":
+        """The model that parts of a key are judged by, from which calls were taken out: where it
+        calls one illegal, so does this model, whatever else was there."""
+        return self
+
     def fast(self, calls: "Calls") -> Decided | None:
         """Decide one key without a search; None: not mine, search."""
         return None

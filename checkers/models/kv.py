@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from maxq.checkers.linearizability import growing
 from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
+from maxq.checkers.linearizability.exact import growing
 from maxq.checkers.linearizability.model import Model, State
 from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.shapes import keyed

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from maxq.checkers.linearizability import holds, permits
 from maxq.checkers.linearizability.calls import Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
+from maxq.checkers.linearizability.exact import holds, permits
 from maxq.checkers.linearizability.model import Model, State
 from maxq.checkers.linearizability.ties import Ties
 from maxq.checkers.models.shapes import frozen, keyed

@@ -3,9 +3,9 @@
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from maxq.checkers.linearizability import overwriting, registers
 from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
+from maxq.checkers.linearizability.exact import overwriting, registers
 from maxq.checkers.linearizability.model import ANYTHING, Model, State
 from maxq.checkers.linearizability.ties import Ties, alone, by_values
 from maxq.checkers.models.shapes import frozen, keyed, pair_in

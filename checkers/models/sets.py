@@ -6,6 +6,7 @@ import numpy as np
 
 from maxq.checkers.linearizability.calls import OK, OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import LEGAL, Decided
+from maxq.checkers.linearizability.exact import sets
 from maxq.checkers.linearizability.model import Model, State
 from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.shapes import frozen, keyed
@@ -37,6 +38,9 @@ class GrowSet(Model):
             yield inside | {call.argument}
         elif call.outcome == OPEN or call.result == state:
             yield state
+
+    def fast(self, calls: Calls) -> Decided | None:
+        return sets.decide(calls)
 
 
 def _members(op: Op, value: object) -> frozenset[object]:
