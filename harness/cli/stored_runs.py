@@ -23,15 +23,16 @@ from maxq.harness.cli.show import described, show, without
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.run import judging, piecewise, rejudge, stored_run
-from maxq.harness.run.rejudge import FORMATS, JudgedFile
+from maxq.harness.run.rejudge import FORMATS, JudgedFile, stored_history
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged
 from maxq.histories.lines.foreign import FORMATS as FOREIGN
 from maxq.histories.op import HistoryError
-from maxq.histories.store import StoredRun, open_run, write_whole
+from maxq.histories.store import StoredRun, write_whole
 from maxq.spark_checkers.session import LOCAL, missing
 
 LOCAL_ENGINE, COLUMNS, SPARK = ENGINES = ("local", "columns", "spark")
+ELLE_JSON = "elle-json"  # a format of elle-cli's, for --model
 
 
 NO_EXAMPLE = ("nothing is known to be invalid", "no small part was found that is invalid by itself")
@@ -103,6 +104,12 @@ TRUNCATED = click.option(
     help="what each register of rw-register promises by itself, which gives more of the order of "
     "its values",
 )
+@click.option(
+    "--elle-cli",
+    metavar="JAR",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="for --model: ask elle-cli also (java -jar JAR), and say both verdicts",
+)
 @PLUGIN_OPTION
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
@@ -126,9 +133,11 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         _refuse_beside_model(given)
         asked = Asked(
             run, given["model"], given["budget"], given["format_"] or "", allow_truncated,
-            given["minimal"], given["consistency"] or "", given["keys"] or "",
+            given["minimal"], given["consistency"] or "", given["keys"] or "", given["elle_cli"],
         )  # fmt: skip
         return check_by_model(asked, as_json=as_json, verbose=verbose)
+    if given["elle_cli"]:
+        raise click.UsageError("--elle-cli is for --model: it knows nothing of claims")
     engine, master = given["engine"], given["master"]
     if given["minimal"] and engine == SPARK:
         raise click.UsageError("--minimal is for the engines columns and local")
@@ -309,23 +318,53 @@ def _say_assumed(stored: StoredRun, clients: int | None) -> None:
 @click.command()
 @HISTORY
 @TRUNCATED
-@click.option("--format", "to", type=Name(FORMATS), required=True, help="of the file")
+@click.option("--format", "to", type=Name((*FORMATS, ELLE_JSON)), required=True, help="of the file")
+@click.option(
+    "--model",
+    type=Name(known_models, "NAME"),
+    help="only this model's operations, as elle-cli takes them (--format elle-json or edn)",
+)
+@click.option("--key", metavar="KEY", help="of --model, where the history has several objects")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     default=None,
-    help="the file; default: history.FORMAT here",
+    help="the file; default: history.FORMAT here (elle-json: history.json)",
 )
-def export(run: Path, allow_truncated: bool, to: str, output: Path | None) -> int:
-    """Write the history of a run or a file as EDN (for Jepsen), JSON lines or Parquet."""
-    if run.is_dir():
-        stored = open_run(run, allow_truncated=allow_truncated)
-        run_id = f"{stored.path.parent.name}/{stored.path.name}"
-    else:
-        stored = rejudge.open_file(run, allow_truncated=allow_truncated)
-        run_id = run.stem
+def export(
+    run: Path,
+    allow_truncated: bool,
+    to: str,
+    model: str | None,
+    key: str | None,
+    output: Path | None,
+) -> int:
+    """Write the history of a run or a file as EDN (for Jepsen), JSON lines or Parquet; with --model
+    for elle-cli, which judges it by: elle-cli --model NAME FILE.
+
+    RUN may be whatever `maxq check --model` reads.
+    """
+    stored = stored_history(run, allow_truncated=allow_truncated)
+    run_id = f"{stored.path.parent.name}/{stored.path.name}" if run.is_dir() else run.stem
     _say_state(stored)
-    output = output or Path(f"history.{to}")
-    write_whole(output, FORMATS[to](stored.history.ops, run_id))
-    echo(f"{output}: {len(stored.history)} operations")
+    output = output or Path(f"history.{'json' if to == ELLE_JSON else to}")
+    if model is None:
+        if to == ELLE_JSON or key is not None:
+            raise click.UsageError(f"{'--key' if key else to} needs --model")
+        data, count = FORMATS[to](stored.history.ops, run_id), len(stored.history)
+    else:
+        data, count = _for_elle(stored, model, to, key)
+    write_whole(output, data)
+    echo(f"{output}: {count:,} operations")
     return 0
+
+
+def _for_elle(stored: StoredRun, model: str, to: str, key: str | None) -> tuple[bytes, int]:
+    from maxq.harness.cli.histories.exchange import WRITERS, exported
+
+    if to not in WRITERS:
+        raise click.UsageError(f"--model is for --format {' or '.join(WRITERS)}")
+    try:
+        return exported(model, to, stored.history, key)
+    except ValueError as error:
+        raise HistoryError(f"{stored.path.name}: {error}") from None

@@ -22,9 +22,10 @@ from maxq.harness.run.judging import counterexamples_of, judges_of
 from maxq.histories.history import History
 from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import ReadReport, read_jsonl
-from maxq.histories.lines.foreign import READERS
+from maxq.histories.lines.foreign import FORMATS as FOREIGN
+from maxq.histories.lines.foreign import HEAD, READERS, format_of
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.store import StoredRun
+from maxq.histories.store import StoredRun, open_run
 from maxq.histories.text import encode_op
 
 CONTEXT = Context(target="unknown")
@@ -108,6 +109,28 @@ def open_file(path: Path, *, kind: str = "", allow_truncated: bool = False) -> S
         raise HistoryError(unknown_suffix(path))
     report = report or ReadReport(count=len(ops), complete=True)
     return StoredRun(path=path, config={}, history=History(ops), report=report, results=None)
+
+
+def stored_history(path: Path, *, kind: str = "", allow_truncated: bool = False) -> StoredRun:
+    """Read the history of a run's folder, or of a file of any format.
+
+    Args:
+        path: the folder or the file.
+        kind: the file's format; by default it is found from the first bytes.
+        allow_truncated: of a damaged journal, take what precedes the damage.
+
+    Raises:
+        HistoryError: it is none.
+    """
+    if path.is_dir():
+        return open_run(path, allow_truncated=allow_truncated)
+    if not kind:
+        with path.open("rb") as file:
+            kind = format_of(file.read(HEAD))
+    if not kind:
+        known = ", ".join(FOREIGN)
+        raise HistoryError(f"{path.name} is of no format that is known: --format {known}")
+    return open_file(path, kind=kind, allow_truncated=allow_truncated)
 
 
 def unknown_suffix(path: Path) -> str:

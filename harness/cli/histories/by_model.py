@@ -13,15 +13,15 @@ from maxq.checkers.models.transactions import TransactionModel
 from maxq.checkers.transactions.judged import Asked as AskedOf
 from maxq.harness.cli.given.budget import Budget
 from maxq.harness.cli.histories import by_transactions, counterexample
+from maxq.harness.cli.histories.exchange import Answer, answer_of
 from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.cli.show import WIDTH, wrapped
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
 from maxq.harness.run import plugins
-from maxq.harness.run.rejudge import open_file
+from maxq.harness.run.rejudge import stored_history
 from maxq.histories.history import History, wellformed
-from maxq.histories.lines.foreign import FORMATS, HEAD, format_of
 from maxq.histories.op import HistoryError
-from maxq.histories.store import StoredRun, open_run
+from maxq.histories.store import StoredRun
 
 ROWS_MAX, EXAMPLE_MAX = 12, 20
 COLUMNS = (("key", 2), ("calls", 1), ("found", 10))
@@ -41,6 +41,7 @@ class Asked(NamedTuple):
     minimal: Path | None = None  # where a counterexample is written
     consistency: str = ""
     keys: str = ""
+    elle_cli: Path | None = None  # the jar whose verdict is wanted also
 
     def repeat(self) -> str:
         """The command that does it again."""
@@ -50,6 +51,7 @@ class Asked(NamedTuple):
         words += ["--keys", self.keys] if self.keys else []
         words += ["--allow-truncated"] if self.allow_truncated else []
         words += ["--minimal", str(self.minimal)] if self.minimal else []
+        words += ["--elle-cli", str(self.elle_cli)] if self.elle_cli else []
         if self.budget != Budget():
             words += ["--budget", str(self.budget)]
         return " ".join([*words, *(f"--plugin {module}" for module in plugins.modules())])
@@ -57,7 +59,7 @@ class Asked(NamedTuple):
 
 def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     """Judge a history by a model, print the verdict, and return its exit code."""
-    stored = _stored(asked)
+    stored = stored_history(asked.path, kind=asked.kind, allow_truncated=asked.allow_truncated)
     history = stored.history
     # Times say nothing here: what counts is the order of the history.
     broken = [b for b in wellformed(history) if not b.warning and b.rule != "W8"]
@@ -71,14 +73,18 @@ def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
         )
     said = Said(judged, [f"{b.rule} at op {b.index}: {b.text}" for b in broken], seconds, history)
     written = _write(asked, said)
+    elle = _answer(asked, said)
     if as_json:
-        found = msgspec.json.encode(_document(asked, said), enc_hook=str)  # of keywords
+        beside = {"elle_cli": elle._asdict()} if elle else {}
+        found = msgspec.json.encode({**_document(asked, said), **beside}, enc_hook=str)  # keywords
         echo(msgspec.json.format(found, indent=2).decode())
     else:
         if stored.report.damage:
             echo(f"the history is damaged: {stored.report.damage}; judged what precedes it",
                  err=True)  # fmt: skip
         _show(asked, said, verbose=verbose)
+        if elle:
+            echo(wrapped(f"elle-cli: {elle.beside(said.valid, asked.model)}"))
     if written:
         echo(f"written: {', '.join(map(str, written))}", err=as_json)
     return EXIT_CODES[said.valid]
@@ -118,6 +124,15 @@ class Said(NamedTuple):
         return None if self.malformed else self.judged.counterexample
 
 
+def _answer(asked: Asked, said: Said) -> Answer | None:
+    """What elle-cli says of the same, if that was asked for."""
+    if asked.elle_cli is None:
+        return None
+    found = said.judged.transactions
+    return answer_of(asked.elle_cli, asked.model, said.history, asked.budget.seconds,
+                     found.consistency if found else "")  # fmt: skip
+
+
 def _write(asked: Asked, said: Said) -> tuple[Path, ...]:
     """Write the counterexample, where there is one and it was asked for."""
     if asked.minimal is None:
@@ -136,21 +151,6 @@ def _write(asked: Asked, said: Said) -> tuple[Path, ...]:
 def _reason(key: KeyJudged) -> str:
     decided = key.decided if key.smallest is None else key.smallest.decided
     return f"{decided.name}: {decided.why}"
-
-
-def _stored(asked: Asked) -> StoredRun:
-    path, allow_truncated = asked.path, asked.allow_truncated
-    if path.is_dir():
-        return open_run(path, allow_truncated=allow_truncated)
-    kind = asked.kind
-    if not kind:
-        with path.open("rb") as file:
-            kind = format_of(file.read(HEAD))
-        if not kind:
-            raise HistoryError(
-                f"{path.name} is of no format that is known: --format {', '.join(FORMATS)}"
-            )
-    return open_file(path, kind=kind, allow_truncated=allow_truncated)
 
 
 def _document(asked: Asked, said: Said) -> dict[str, Any]:
