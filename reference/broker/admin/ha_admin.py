@@ -59,14 +59,9 @@ class HaAdmin:
         """Where this master's HA port is. Nobody is believed who announces another master here: the
         controller names it."""
         asked = from_ext(HaInfo, request.ext)
-        replication = self._membership.replication
-        if asked.master_ha_address or self._membership.role != "master" or replication is None:
+        info = self._membership.ha_info()
+        if asked.master_ha_address or info is None:
             return request.answer(ResponseCode.SUCCESS)
-        info = HaInfo(
-            master_ha_address=self._membership.ha_address,
-            master_flush_offset=replication.master.began,
-            master_address=self._membership.address,
-        )
         return request.answer(ResponseCode.SUCCESS, ext=to_ext(info))
 
     def _epochs(self, request: Frame, connection: Connection) -> Reply:
