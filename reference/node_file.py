@@ -2,8 +2,8 @@
 
 `maxq.reference.config` checks a file line by line; what only the whole file shows is checked here,
 before anything runs: settings that need one another, and a broker that would promise copies which
-nobody waits for. RocketMQ's key ``enableControllerInNamesrv`` makes one process of a name server and a
-controller: both read the one file, and a key that both know counts for both.
+nobody waits for. RocketMQ's key ``enableControllerInNamesrv`` makes one process of a name server
+and a controller: both read the one file, and a key that both know counts for both.
 """
 
 from maxq.reference.config import (
@@ -75,7 +75,9 @@ def _check_broker(config: BrokerConfig, content: bytes, file: str) -> None:
         faults = _faults_alone(config)
     for key, fault in faults.items():
         line, value = lines.get(key, (0, ""))
-        raise ConfigError(f"{file}:{line}: {key}={value} {fault}" if line else f"{file}: {key} {fault}")
+        raise ConfigError(
+            f"{file}:{line}: {key}={value} {fault}" if line else f"{file}: {key} {fault}"
+        )
 
 
 def _faults_with_controllers(config: BrokerConfig) -> dict[str, str]:

@@ -49,9 +49,7 @@ SLAVE = "totalReplicas=2\nbrokerRole=SLAVE\n"
          "names a master, and controllers do (enableControllerMode=true)"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_kept_is_refused_by_key_and_line(
-    before: str, line: str, fault: str
-) -> None:
+def test_what_cannot_be_kept_is_refused_by_key_and_line(before: str, line: str, fault: str) -> None:
     """S6: SEND_OK would promise copies that nobody waits for, or that cannot be."""
     lines = before.count("\n") + 1
     assert refusal("broker", f"{before}{line}\n") == f"node.conf:{lines}: {line} {fault}"
