@@ -193,8 +193,7 @@ class Eyes:
                 leads_at = self._cluster.address(node, Role.CONTROLLER)
                 answer = await self._observer.controller(node, leads_at, self._sets)
             case "observe-replica":
-                broker_id = await self._cluster.offers(Stored).identity(node)
-                answer = await self._observer.replica(node, self._set_of[node], address, broker_id)
+                answer = await self._replica(node, address)
             case "observe-route":
                 answer = await self._observer.route(node, address, self._topics)
             case "replica-log":
@@ -202,6 +201,13 @@ class Eyes:
             case _:
                 return Fail(["no-such-operation", op.f])
         return answer if isinstance(answer, Fail) else Ok(encoded(answer))
+
+    async def _replica(self, node: str, address: str) -> ReplicaView | Fail:
+        broker_set = self._set_of[node]
+        if not self._cluster.controllers():
+            return await self._observer.member(node, broker_set, address)
+        broker_id = await self._cluster.offers(Stored).identity(node)
+        return await self._observer.replica(node, broker_set, address, broker_id)
 
     async def _log(self, node: str, at: int) -> Outcome:
         if at == 0:

@@ -5,6 +5,7 @@ Transfer rates are not measured, and shown as 0.
 
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.broker.replication.plain.plain_slave import PlainSlave
 from maxq.reference.broker.store.store import Store
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
@@ -84,21 +85,20 @@ class HaAdmin:
         return request.answer(ResponseCode.SUCCESS, body=body.to_json())
 
     def _status(self, request: Frame, connection: Connection) -> Reply:
-        replication = self._membership.replication
-        if replication is None:
-            why = "this broker is not in controller mode"
+        seen = self._membership.links()
+        if seen is None:
+            why = "this broker does not know its role yet"
             return request.answer(ResponseCode.SYSTEM_ERROR, why)
-        core, end = replication.master, self._store.end
-        leads = core.leading
+        end, leads = self._store.end, seen.copying is None
         slaves = tuple(
             HaConnectionInfo(
-                addr=address,
-                diff=end - (link.acked or 0),
-                in_sync=link.slave in core.members,
-                slave_ack_offset=link.acked or 0,
+                addr=link.address,
+                diff=end - link.acked,
+                in_sync=link.in_sync,
+                slave_ack_offset=link.acked,
                 transfer_from_where=link.next,
             )
-            for address, link in replication.slaves()
+            for link in seen.slaves
         )
         body = HaRuntimeInfo(
             master=leads,
@@ -106,12 +106,12 @@ class HaAdmin:
             in_sync_slave_nums=sum(s.in_sync for s in slaves),
             ha_connection_info=slaves,
             ha_client_runtime_info=HaClientInfo()
-            if leads
-            else self._client_info(replication.slave),
+            if seen.copying is None
+            else self._client_info(seen.copying),
         )
         return request.answer(ResponseCode.SUCCESS, body=body.to_json())
 
-    def _client_info(self, slave: HaSlave) -> HaClientInfo:
+    def _client_info(self, slave: HaSlave | PlainSlave) -> HaClientInfo:
         wall_ms, now = self._host.wall_ms(), now_ns()
 
         def ms(at_ns: int) -> int:

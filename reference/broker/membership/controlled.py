@@ -11,7 +11,13 @@ from functools import partial
 from maxq.reference.broker.membership import comparison
 from maxq.reference.broker.membership.controllers import Controllers, Refused
 from maxq.reference.broker.membership.joining import Joining
-from maxq.reference.broker.membership.membership import NS_PER_MS, Membership, RoleName
+from maxq.reference.broker.membership.membership import (
+    NS_PER_MS,
+    CopyLink,
+    Links,
+    Membership,
+    RoleName,
+)
 from maxq.reference.broker.replication import epochs
 from maxq.reference.broker.replication.epochs import EpochFile
 from maxq.reference.broker.replication.ha_master_events import Answered as HaAnswered
@@ -100,6 +106,21 @@ class ControlledMembership(Membership):
             master_flush_offset=self.replication.master.began,
             master_address=self.address,
         )
+
+    def links(self) -> Links | None:
+        if self.replication is None:
+            return None
+        core = self.replication.master
+        slaves = (
+            CopyLink(
+                address=address,
+                acked=link.acked or PhyOffset(0),
+                next=link.next,
+                in_sync=link.slave in core.members,
+            )
+            for address, link in self.replication.slaves()
+        )
+        return Links(tuple(slaves), None if core.leading else self.replication.slave)
 
     async def run(self, group: asyncio.TaskGroup) -> None:
         self.broker_id = await self._joining.win(self.address)

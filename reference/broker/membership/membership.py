@@ -11,18 +11,20 @@ seconds.
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from maxq.reference.broker.membership import ha_address
 from maxq.reference.broker.membership.joining import RETRY_S
 from maxq.reference.broker.membership.namesrvs import Namesrvs
+from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.broker.replication.plain.plain_slave import PlainSlave
 from maxq.reference.broker.replication.replication import Replication
 from maxq.reference.broker.store.store import Store
 from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
 from maxq.reference.node import every
-from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, Record
 from maxq.reference.rpc import Connection, Pool, split_address
 from maxq.reference.wire import node_headers as headers
 from maxq.reference.wire.message import host as host_bytes
@@ -32,6 +34,22 @@ MASTER_ROLE_ID = 0
 NS_PER_MS = 1_000_000
 
 RoleName = Literal["fenced", "master", "slave"]
+
+
+class CopyLink(Record):
+    """One slave's connection, as its master sees it; offsets are bytes of the log."""
+
+    address: str  # the slave's end
+    acked: PhyOffset
+    next: PhyOffset  # that is to be sent
+    in_sync: bool
+
+
+class Links(NamedTuple):
+    """Who copies from a broker; and, of one that leads nobody, how itself copies."""
+
+    slaves: tuple[CopyLink, ...]
+    copying: HaSlave | PlainSlave | None
 
 
 class Membership:
@@ -139,6 +157,10 @@ class Membership:
     def ha_info(self) -> HaInfo | None:
         """Where this master's HA port is, and where its log ended when it began; None if it leads
         nobody."""
+        raise NotImplementedError
+
+    def links(self) -> Links | None:
+        """Who copies from whom; None until that is known."""
         raise NotImplementedError
 
     def told(self) -> dict[str, str]:

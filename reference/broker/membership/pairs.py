@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from maxq.reference.broker.membership import comparison
-from maxq.reference.broker.membership.membership import NS_PER_MS, Membership
+from maxq.reference.broker.membership.membership import NS_PER_MS, CopyLink, Links, Membership
 from maxq.reference.broker.replication.plain.plain_events import PlainSettings
 from maxq.reference.broker.replication.plain.plain_replication import PlainReplication
 from maxq.reference.broker.store.store import Store
@@ -88,6 +88,19 @@ class PairMembership(Membership):
             master_flush_offset=self.plain.began,
             master_address=self.address,
         )
+
+    def links(self) -> Links:
+        core = self.plain.master
+        slaves = (
+            CopyLink(
+                address=link.address,
+                acked=link.acked or PhyOffset(0),
+                next=link.next,
+                in_sync=core.is_in_sync(link),
+            )
+            for _, link in sorted(core.links.items())
+        )
+        return Links(tuple(slaves), None if self._leads else self.plain.slave)
 
     def told(self) -> dict[str, str]:
         """Slaves that were turned away, by what they report, or why this one copies nothing."""
