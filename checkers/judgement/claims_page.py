@@ -64,12 +64,12 @@ the others mean nothing there, and a run names them as n/a. A pair's log has no 
 as one: S8 says that a slave's log is a piece of its master's. There S6 speaks of the master, which
 is the only one that takes messages.
 
-Their replication names nobody and compares nothing, so that some of what can happen is nobody's to
-refuse. Brokers with logs of one length and other bytes do not see it (S8 does, at the end of a
+Their replication names nobody and compares nothing, so that some of what can happen is nobody's
+to refuse. Brokers with logs of one length and other bytes do not see it (S8 does, at the end of a
 run). Readers go to the end of a log, copied or not: a message that was answered
-FLUSH_SLAVE_TIMEOUT can be read, and be lost. A slave whose log is longer than its master's stays out
-and says so, as long as its process runs: started again after its master's log has grown beyond its
-own, it can no longer tell.
+FLUSH_SLAVE_TIMEOUT can be read, and be lost. A slave whose log is longer than its master's stays
+out and says so, as long as its process runs: started again after its master's log has grown
+beyond its own, it can no longer tell.
 
 | Claim | Made by |
 |---|---|
