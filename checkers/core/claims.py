@@ -17,7 +17,20 @@ from collections.abc import Mapping
 import msgspec
 
 from maxq.checkers.core.claim_sources import DECISIONS
-from maxq.checkers.core.promises import ALL_ACK, CLEAN, STRICT, SYNCED, WHOLE, Need, unfulfilled
+from maxq.checkers.core.promises import (
+    ALL_ACK,
+    CLEAN,
+    MODE,
+    NO_DEGRADING,
+    PAIR,
+    STRICT,
+    SYNC_MASTER,
+    SYNCED,
+    TWO_COPIES,
+    WHOLE,
+    Need,
+    unfulfilled,
+)
 from maxq.histories.grounds import (
     BROKER,
     CONSUMER_OFFSET,
@@ -32,18 +45,20 @@ from maxq.histories.grounds import (
 
 HA, QUEUE_LOCKS = "docs/spec/controller-ha.md 6.3", "docs/spec/acting-master.md 8.2"
 ROUTES = "docs/spec/acting-master.md 8.1"
+COPIED = (SYNC_MASTER, TWO_COPIES, NO_DEGRADING)  # by a pair
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One promise.
 
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
-    it is measured. One `of_stores` is measured as well where a broker ran on a copy of another
-    one's store, the last member of a SyncStateSet lost its own, or unclean election made an empty
-    broker master (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas` where a broker
-    that refused its store got no other one; one `of_controllers` where the stores of most
-    controllers were removed at once, so that ids and epochs begin anew. `grounds` are the kinds of
-    answers
+    it is measured. Of brokers without controllers they must fulfil `in_pairs` instead of `needs`;
+    None: the claim means nothing there. One `of_stores` is measured as well where a broker ran on a
+    copy of another one's store, the last member of a SyncStateSet lost its own, or unclean election
+    made an empty broker master (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas`
+    where a broker that refused its store got no other one; one `of_controllers` where the stores of
+    most controllers were removed at once, so that ids and epochs begin anew. `grounds` are the
+    kinds of answers
     (``maxq.histories.grounds``) without which it cannot count as kept. A claim that needs
     `undisturbed` time is not judged in a history with an unknown act
     (``maxq.checkers.evidence.quiescence``). `checker` is the name of the checker that decides it,
@@ -55,6 +70,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     needs: tuple[Need, ...] = ()
     after_power: tuple[Need, ...] = ()
+    in_pairs: tuple[Need, ...] | None = None
     of_stores: bool = False
     of_replicas: bool = False
     of_controllers: bool = False
@@ -159,6 +175,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
+        in_pairs=COPIED,
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=(
@@ -198,6 +215,7 @@ CLAIMS: tuple[Claim, ...] = (
         "it, up to the end of the shorter.",
         source=HA,
         of_stores=True,
+        in_pairs=(),
         grounds=(REPLICA_LOG_READ,),
         checker="replicas",
         mutants=(
@@ -260,6 +278,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
+        in_pairs=COPIED,
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=(
@@ -287,6 +306,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
+        in_pairs=COPIED,
         grounds=(FINAL_READ,),
         checker="durability",
     ),
@@ -307,6 +327,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
+        in_pairs=COPIED,
         grounds=(FINAL_READ,),
         checker="durability",
     ),
@@ -317,6 +338,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         of_stores=True,
         of_replicas=True,
+        in_pairs=(),
         grounds=(RECOVERY, PROBE),
         undisturbed=True,
         checker="service",
@@ -397,6 +419,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="decided here",
         after_power=(SYNCED,),
         of_stores=True,
+        in_pairs=(),
         grounds=(RECOVERY,),
         checker="processes",
         mutants=("killed_broker_stays_down", "trimmed_start_is_zero"),
@@ -409,6 +432,7 @@ CLAIMS: tuple[Claim, ...] = (
         "only what was sent, at any time.",
         source=HA,
         of_stores=True,
+        in_pairs=(),
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=("pull_leaves_out_last",),
@@ -493,6 +517,7 @@ CLAIMS: tuple[Claim, ...] = (
         "less 2 s, apart, unless the lock was released in between.",
         source=QUEUE_LOCKS,
         needs=(STRICT,),
+        in_pairs=(STRICT,),
         grounds=(LOCK,),
         checker="locks",
         mutants=(
@@ -511,6 +536,7 @@ CLAIMS: tuple[Claim, ...] = (
         "leases, in strict mode.",
         source=QUEUE_LOCKS,
         needs=(STRICT,),
+        in_pairs=(STRICT,),
         grounds=(LOCK,),
         checker="locks",
         mutants=("lock_without_quorum",),
@@ -531,4 +557,5 @@ def unmade(claim: str, settings: Mapping[str, str] | None, *, power_lost: bool) 
     known = BY_ID.get(claim)
     if known is None or settings is None:
         return ()
-    return unfulfilled((*known.needs, *(known.after_power if power_lost else ())), settings)
+    needs = known.needs if settings.get(MODE) != PAIR else known.in_pairs or ()
+    return unfulfilled((*needs, *(known.after_power if power_lost else ())), settings)

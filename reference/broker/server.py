@@ -29,9 +29,11 @@ from maxq.reference.broker.client_calls.send_back import SendBack
 from maxq.reference.broker.client_calls.sends import Sends
 from maxq.reference.broker.client_calls.transactions import Transactions
 from maxq.reference.broker.locks.lock_quorum import Locks
+from maxq.reference.broker.membership.controlled import ControlledMembership
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.membership.metadata import Metadata, of_known
 from maxq.reference.broker.membership.metadata_sync import TICK_S, MetadataSync
+from maxq.reference.broker.membership.pairs import PairMembership
 from maxq.reference.broker.store.cleaner import Cleaner
 from maxq.reference.broker.store.metrics import SAMPLE_S
 from maxq.reference.broker.store.store import Store, Unflushed
@@ -108,7 +110,8 @@ class Broker:
         pool = rpc.Pool(group, bounds=bounds)
         config, host, store, tables = self._config, self._host, self._store, self._tables
         settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
-        membership = Membership(config, host, tables, pool, store)
+        kind = ControlledMembership if config.enable_controller_mode else PairMembership
+        membership: Membership = kind(config, host, tables, pool, store)
         locks = Locks(config, host, membership, group)
         self.membership, self.locks = membership, locks
         topics, clients = MadeTopics(tables, membership, group), Clients()
@@ -194,9 +197,8 @@ class Broker:
         await self._flush()
 
     def _on_growth(self) -> None:
-        replication = None if self.membership is None else self.membership.replication
-        if replication is not None:
-            replication.written()
+        if self.membership is not None:
+            self.membership.written()
 
     async def _flush(self) -> None:
         """Sync the log. A failed sync ends the broker, since what is on disk is unknown then;
