@@ -143,6 +143,7 @@ def _write(asked: Asked, said: Said) -> tuple[Path, ...]:
         return ()
     about = counterexample.About(
         model=asked.model, headline=headline(said), why=_reason(key), of=key.calls,
+        steps=_steps(said, key),
         command=f"maxq check {asked.minimal / counterexample.JOURNAL} --model {asked.model}",
     )  # fmt: skip
     return counterexample.write(counterexample.part_of(said.history, key), asked.minimal, about)
@@ -151,6 +152,13 @@ def _write(asked: Asked, said: Said) -> tuple[Path, ...]:
 def _reason(key: KeyJudged) -> str:
     decided = key.decided if key.smallest is None else key.smallest.decided
     return f"{decided.name}: {decided.why}"
+
+
+def _steps(said: Said, key: KeyJudged) -> Sequence[str]:
+    """Of a cycle of transactions: why each precedes the next one."""
+    reason, judged = _reason(key), said.judged.transactions
+    cycles = judged.anomalies if judged else ()
+    return next((c.lines for c in cycles if f"{c.name}: {c.why}" == reason), ())
 
 
 def _document(asked: Asked, said: Said) -> dict[str, Any]:
