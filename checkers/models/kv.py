@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact import growing
-from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.model import Client, Drawn, Model, State
 from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.shapes import keyed
 from maxq.histories.op import HistoryError, Op
@@ -40,6 +40,12 @@ class KeyValue(Model):
             yield f"{state}{call.argument}"
         elif call.outcome == OPEN or call.result == state:
             yield state
+
+    def ask(self, state: State, client: Client) -> Drawn:
+        if client.below(2):
+            return Drawn(GET, None, state)
+        text = f"{client.value()} "
+        return Drawn(APPEND if client.below(4) else PUT, text, text)
 
     def ties(self, calls: Calls) -> Ties:
         every = [calls.call(at) for at in range(calls.size)]

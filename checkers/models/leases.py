@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact import leases, tokens
-from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.model import Client, Drawn, Model, State
 from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.rule import Rule
 from maxq.checkers.models.shapes import frozen, keyed
@@ -81,6 +81,14 @@ class Fencing(Model):
         elif holder is None and (call.outcome == OPEN or last is None or call.result > last):
             token = last if call.outcome == OPEN else call.result
             yield token, call.argument if call.other is None else None, written
+
+    def ask(self, state: State, client: Client) -> Drawn:
+        before: tuple[int | None, int | None, int | None] = state  # type: ignore[assignment]
+        last, holder, _ = before
+        if holder != client.process:
+            given = (last or 0) + 1
+            return Drawn(tokens.ACQUIRE, None, given, fails=holder is not None, sure=True)
+        return Drawn(tokens.WRITE, last, last) if client.below(3) else Drawn(tokens.RELEASE)
 
     def ties(self, calls: Calls) -> Ties:
         """An acquire stays with the releases of its process that follow it."""

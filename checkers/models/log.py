@@ -6,7 +6,7 @@ from typing import Any
 from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact import logs
-from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.model import Client, Drawn, Model, State
 from maxq.checkers.models.shapes import frozen, keyed
 from maxq.histories.op import HistoryError, Op
 
@@ -60,6 +60,16 @@ class Log(Model):
         return [o for o, _ in call.result] == [*range(at, at + len(there))] and all(
             _same(one, two) for one, (_, two) in zip(there, call.result, strict=True)
         )
+
+    def ask(self, state: State, client: Client) -> Drawn:
+        inside: tuple[State, ...] = state  # type: ignore[assignment]
+        at = client.below(len(inside) + 1)
+        kind = client.below(4)
+        if kind < 2:
+            return Drawn(logs.APPEND, client.value(), len(inside))
+        if kind == 2:
+            return Drawn(logs.READ, at, inside[at] if at < len(inside) else None)
+        return Drawn(logs.POLL, at, [list(pair) for pair in enumerate(inside)][at : at + 3])
 
     def shows(self, call: Call) -> Iterable[Hashable]:
         """Of an append nothing: its offset is no value."""
