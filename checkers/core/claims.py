@@ -45,6 +45,7 @@ from maxq.histories.grounds import (
 
 HA, QUEUE_LOCKS = "docs/spec/controller-ha.md 6.3", "docs/spec/acting-master.md 8.2"
 ROUTES = "docs/spec/acting-master.md 8.1"
+PAIRS = "docs/spec/acting-master.md 8.3"
 COPIED = (SYNC_MASTER, TWO_COPIES, NO_DEGRADING)  # by a pair
 
 
@@ -445,6 +446,25 @@ CLAIMS: tuple[Claim, ...] = (
         grounds=(CONTROLLER, BROKER),
         checker="epochs",
         mutants=("learner_joins_set",),
+    ),
+    Claim(
+        id="A8",
+        promise="A message of a pair is acknowledged only once it is on as many logs as "
+        "inSyncReplicas says.",
+        source=PAIRS,
+        needs=COPIED,
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        of_stores=True,
+        grounds=(BROKER,),
+        checker="copies",
+        mutants=(
+            "degrades_in_silence",
+            "master_counts_twice",
+            "near_is_copied",
+            "pair_acks_alone",
+            "sent_is_copied",
+        ),
     ),
     Claim(
         id="N1",

@@ -19,6 +19,7 @@ from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.durability import Durability
 from maxq.checkers.messages.retention import Retention
 from maxq.checkers.replication.broker_ids import BrokerIds
+from maxq.checkers.replication.copies import Copies
 from maxq.checkers.replication.epochs import Epochs
 from maxq.checkers.replication.idle_log_growth import Idle
 from maxq.checkers.replication.replicas import Replicas
@@ -44,6 +45,7 @@ REPLICATED: Sequence[Checker] = (
     Availability(),
     Routes(),
 )
+IN_A_PAIR: Sequence[Checker] = (Copies(),)
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
 # what only our reference reports.
@@ -56,7 +58,7 @@ CONFIRMED = ("S9b", "S10b")  # RocketMQ does not publish its confirmOffset
 
 def every_checker() -> list[Checker]:
     """All checkers that some run is judged by, each once."""
-    each = [*(c for found in BY_WORKLOAD.values() for c in found), *REPLICATED, *ALWAYS]
+    each = [*(c for found in BY_WORKLOAD.values() for c in found), *REPLICATED, *IN_A_PAIR, *ALWAYS]
     each += [kind.checker for kind in current().checkers.values()]
     return list({c.name: c for c in each}.values())
 
@@ -71,6 +73,7 @@ def checkers_of(options: Options) -> list[Checker]:
     chosen = [c for name in options.workload if options.busy(name) for c in judges_of(name)]
     chosen += REPLICATED if options.replicas > 1 else ()
     if options.pair:
+        chosen += IN_A_PAIR if options.replicas > 1 else ()
         chosen = [c for c in chosen if set(c.claims) & IN_PAIRS or not c.claims]
     if options.lacks_ids:
         chosen = [c for c in chosen if c.name not in BY_IDS]
