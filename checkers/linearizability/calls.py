@@ -62,7 +62,20 @@ class Call(NamedTuple):
 def _word(value: Any) -> str:
     if isinstance(value, str):
         return shortened(value)
-    return shortened(msgspec.json.encode(value, enc_hook=str).decode())  # a keyword is a text
+    text = msgspec.json.encode(value, enc_hook=str, order="deterministic")  # a keyword is a text
+    return shortened(text.decode())
+
+
+def stated(state: Any) -> str:
+    """A state of an object in words, the same in every process: sets in order."""
+    match state:
+        case frozenset():
+            return f"{{{', '.join(sorted(map(stated, state)))}}}"
+        case tuple():
+            return f"({', '.join(map(stated, state))})"
+        case None:
+            return "nil"
+    return repr(state)
 
 
 def shortened(text: str) -> str:

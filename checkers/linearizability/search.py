@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple
 
-from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, shortened
+from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, shortened, stated
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import ANYTHING, Model
 
@@ -270,7 +270,7 @@ class _Search:
         call = self._calls.call(at)
         others = sorted(self._calls.call(n).begun for n in self._slots if n != at)
         known = {self._states[state] for state, _ in self._frontier}
-        states = sorted(shortened(repr(state)) for state in known)
+        states = sorted(shortened(stated(state)) for state in known)
         shown = ", ".join(states[:4])
         shown += f" and {len(states) - 4} more" if len(states) > 4 else ""
         helpless = f"none of the {len(others)} other open calls makes it possible"
