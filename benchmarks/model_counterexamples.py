@@ -24,7 +24,6 @@ from maxq.checkers.linearizability.minimal import ENOUGH
 from maxq.checkers.linearizability.model import Model
 from maxq.checkers.models.catalogue import models
 from maxq.checkers.models.judged import ModelJudged, judge
-from maxq.checkers.models.transactions import TransactionModel
 from maxq.harness.cli.given.budget import Budget, BudgetType
 from maxq.histories.history import History
 from maxq.workloads.generated.asked.request import Refusal
@@ -49,26 +48,31 @@ class Reduced(NamedTuple):
 def requests(count: int, seed: int) -> Iterator[tuple[ModelRequest, Made]]:
     """So many histories, of every kind of every model in turn."""
     cells = list(itertools.product(models().items(), ANOMALIES, (0, FEW)))
-    dead = set[tuple[str, str, int]]()
     found = 0
     for number in itertools.count():
-        for (name, model), anomaly, values in cells:
-            cell = (name, anomaly, values)
-            if cell in dead or (values and isinstance(model, TransactionModel)):
-                continue
+        for (name, model), anomaly, values in list(cells):
             ops, concurrency = SIZES[number % len(SIZES)]
             request = ModelRequest(
                 model=name, ops=ops, concurrency=concurrency, values=values,
                 anomalies={anomaly: 1}, seed=seed + number,
             )  # fmt: skip
-            try:
-                one = made(request, model)
-            except Refusal:
-                dead.add(cell)
+            one = _made(request, model)
+            if one is None:
+                cells.remove(((name, model), anomaly, values))
                 continue
             yield request, one
             if (found := found + 1) == count:
                 return
+
+
+def _made(request: ModelRequest, model: Model) -> Made | None:
+    """None: it cannot be planted, or the model writes no values that could come again."""
+    try:
+        one = made(request, model)
+        unique = made(msgspec.structs.replace(request, values=0), model)
+    except Refusal:
+        return None
+    return None if request.values and one.ops == unique.ops else one
 
 
 def reduced(request: ModelRequest, one: Made, model: Model, budget: Budget) -> Reduced:

@@ -51,6 +51,7 @@ class LogOp(NamedTuple):
     end: int | None = None  # the confirmed end of the log
     rebalanced: frozenset[int] = frozenset()  # keys
     shared: bool = False
+    mixed: bool = False  # whether it both sent and polled, on whichever keys
     node: str | None = None  # the broker set that answered, of an ok one; and which broker of it
     broker: str | None = None
 
@@ -74,6 +75,7 @@ class Sent(NamedTuple):
     offset: int | None
     op: int
     type: str
+    begun: int = -1  # index of the invocation
 
 
 class Read(NamedTuple):
@@ -199,7 +201,8 @@ def log_ops(event: Event, healed: int) -> Iterable[tuple[int, LogOp]]:
     op_type = "info" if event.open else done.type
     # By position, for there is one for each operation of a history.
     op = LogOp(at, begun_at, int(done.process), op_type, sent, polled, event.open, None, rebalanced,
-               node=ext.get("node"), broker=ext.get("broker"))  # fmt: skip
+               mixed=bool(sent and polled), node=ext.get("node"),
+               broker=ext.get("broker"))  # fmt: skip
     confirmed = done.type == "ok" and "end" in ext and begun_at > healed
     return _by_key(op, dict(ends_said(at, ext["end"])) if confirmed else _NO_ENDS)
 
@@ -298,7 +301,7 @@ def read_key(key: int, steps: Iterable[Step], facts: LogFacts) -> KeyLog:
                 raise MalformedError(
                     f"W10: value {e.value} of key {key} is sent by {other} and {at}"
                 )
-            log.sent.append(Sent(e.value, e.offset, at, step.type))
+            log.sent.append(Sent(e.value, e.offset, at, step.type, step.begun))
         if step.polled or step.end is not None:
             run = run_of(step.process)
             log.read += [Read(e.value, e.offset, at, ok, run) for e in step.polled]

@@ -99,7 +99,7 @@ def judge_key(log: KeyLog, proven: frozenset[int]) -> KeyJudgement:
 def _places(log: KeyLog, proven: frozenset[int]) -> Places:
     places: Places = {}
     for s in log.sent:
-        if s.offset is not None and _committed(s, proven):
+        if s.offset is not None and committed(s, proven):
             places.setdefault(s.offset, {}).setdefault(s.value, s.op)
     for r in log.read:
         if r.offset is not None:
@@ -107,7 +107,8 @@ def _places(log: KeyLog, proven: frozenset[int]) -> Places:
     return places
 
 
-def _committed(sent: Sent, proven: frozenset[int]) -> bool:
+def committed(sent: Sent, proven: frozenset[int]) -> bool:
+    """Whether a send is known to have happened."""
     return sent.type == "ok" or sent.op in proven
 
 
@@ -154,7 +155,8 @@ def _duplicates(key: int, places: Places) -> Iterator[Finding]:
 
 
 def _bad_reads(log: KeyLog) -> Iterator[Finding]:
-    """Phantoms, aborted reads, and reads by an operation of its own message; each once."""
+    """Phantoms, aborted reads, reads of what was sent later, and reads by an operation of its own
+    message; each once."""
     writers = {s.value: s for s in log.sent}
     reported: set[tuple[str, Value]] = set()
     for r in log.read:
@@ -174,7 +176,11 @@ def _bad_read(read: Read, writer: Sent | None) -> str | None:
         return "phantom"
     if writer.op == read.op:
         return "precommitted-read"
-    return "G1a" if writer.type == "fail" and read.ok else None
+    if not read.ok:
+        return None
+    if writer.type == "fail":
+        return "G1a"
+    return "G1c-realtime" if read.op < writer.begun else None
 
 
 def _truncations(log: KeyLog) -> Iterator[Finding]:
@@ -271,7 +277,7 @@ def _lost(log: KeyLog, proven: frozenset[int], order: Order) -> Iterator[Finding
     starts = _starts(log)
     complete = rereads(log)
     for s in log.sent:
-        if not _committed(s, proven):
+        if not committed(s, proven):
             continue
         last = order.last.get(s.value)
         by = None

@@ -165,6 +165,15 @@ def _back(d: dict[str, Any]) -> str:
     return f"value {b} came after {a}, but its place in the log is not behind ({d['delta']:+d})"
 
 
+def _circle(d: dict[str, Any]) -> str:
+    ops = [op for op, _ in d["cycle"]]
+    ways = [
+        f"op {two} polled what op {one} sent to queue {key}"
+        for (one, key), two in zip(d["cycle"], [*ops[1:], ops[0]], strict=True)
+    ]
+    return f"operations polled each other's messages in a circle: {', '.join(ways)}"
+
+
 def _truncated(d: dict[str, Any]) -> str:
     shown = f"a consumer was shown value {d['value']} at {_offset(d)}"
     if "instead" in d:
@@ -178,6 +187,8 @@ _SAID: dict[str, Callable[[dict[str, Any]], str]] = {
     "phantom": lambda d: f"value {d['value']} was polled at {_offset(d)}, and nobody ever sent it",
     "G1a": lambda d: f"value {d['value']} was polled at {_offset(d)}, but its send had failed",
     "precommitted-read": lambda d: f"an operation polled value {d['value']}, which it sent itself",
+    "G1c": _circle,
+    "G1c-realtime": lambda d: f"value {d['value']} was polled before its send had begun",
     "truncation": _truncated,
     "poll-skip": _skip,
     "int-poll-skip": _skip,
@@ -185,6 +196,10 @@ _SAID: dict[str, Callable[[dict[str, Any]], str]] = {
     "int-nonmonotonic-poll": _back,
     "nonmonotonic-send": _back,
     "int-nonmonotonic-send": _back,
+    "order": lambda d: (
+        f"a consumer was shown value {d['values'][0]} after {d['values'][1]}, although process "
+        f"{d['producer']} sent it before"
+    ),
 }
 
 

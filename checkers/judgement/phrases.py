@@ -21,6 +21,14 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a producer read its own message before it was acknowledged",
         "{n} messages were read by their producer before they were acknowledged",
     ),
+    "G1c": (
+        "operations read each other's messages in a circle",
+        "{n} times operations read each other's messages in a circle",
+    ),
+    "G1c-realtime": (
+        "a message was read before its send had begun",
+        "{n} messages were read before their send had begun",
+    ),
     "phantom": ("a message was read that nobody sent", "{n} messages were read that nobody sent"),
     "inconsistent-offsets": (
         "a queue offset changed its message",
@@ -38,6 +46,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "int-nonmonotonic-send": (
         "two messages of one producer changed places",
         "{n} times two messages of one producer changed places",
+    ),
+    "order": (
+        "a consumer got one producer's messages in another order",
+        "{n} times a consumer got one producer's messages in another order",
     ),
     "deleted-early": (
         "a broker deleted messages that were younger than their retention",

@@ -8,9 +8,8 @@ reported (`story`) and turned into a verdict.
 Claims: S6 acknowledged is never lost, S10 what a consumer saw stays, S11 an offset never changes
 its message, S12 one producer's messages keep their order (docs/spec/controller-ha.md 6.3). Settings
 that do not promise these may lose the end of the log in a fail-over. What happened while one master
-led, and what no fail-over can bring about, they do not excuse: S16 (`excuses`).
-
-Not here yet: cycles of dependencies between transactions (G0, G1c), and `order` per sharding key.
+led, and what no fail-over can bring about, they do not excuse: S16 (`excuses`). What transactions
+on several keys show is put together from what each key says of them (`circles`).
 """
 
 from collections import Counter
@@ -37,8 +36,18 @@ from maxq.checkers.evidence.log_key import Finding, judge_key
 from maxq.checkers.evidence.story import Storyteller
 from maxq.checkers.evidence.verdicts import EVERY, Case, Found, conditions, rule
 from maxq.checkers.messages.aged import Aged
+from maxq.checkers.messages.circles import (
+    CYCLE,
+    NONE,
+    WRITE_CYCLE,
+    Circles,
+    Links,
+    circles,
+    links_of,
+)
 from maxq.checkers.messages.excuses import WHATEVER, Excuses
 from maxq.checkers.messages.log_order import OrderFold
+from maxq.checkers.messages.shown_order import ORDER, out_of_order
 from maxq.histories.history import History
 
 if TYPE_CHECKING:
@@ -52,6 +61,8 @@ CLAIMS: dict[str, str] = {
     "truncation": "S10",
     "G1a": "S10",
     "precommitted-read": "S10",
+    "G1c": "S10",
+    "G1c-realtime": "S10",
     "inconsistent-offsets": "S11",
     "duplicate": "S11",
     "phantom": "S11",
@@ -61,8 +72,9 @@ CLAIMS: dict[str, str] = {
     "int-nonmonotonic-poll": "S11",
     "nonmonotonic-send": "S12",
     "int-nonmonotonic-send": "S12",
+    ORDER: "S12",
 }
-ALLOWED = frozenset(("int-send-skip",))  # counted, never reported
+ALLOWED = frozenset(("int-send-skip", WRITE_CYCLE))  # counted, never reported
 LOST = frozenset(("lost-write", "lost-tail"))
 NO_PROOF = frozenset(("unseen", "hidden-loss"))  # these leave S6 not judged
 
@@ -85,6 +97,7 @@ class KeyVerdict(NamedTuple):
     ends: int
     proven: frozenset[int]
     unproven: frozenset[int]
+    links: Links = NONE
 
 
 class Durability(KeyedChecker):
@@ -111,6 +124,7 @@ class Durability(KeyedChecker):
         judged = judge_key(log, proven)
         fold = OrderFold(key, judged.order)
         order = [found for step in steps for found in fold.step(step)] if self.orders else []
+        order += list(out_of_order(key, steps, order)) if self.orders else []
         shared = {row.at for row in rows if row.shared and row.sent and row.type == "info"}
         excuses = Excuses(key, steps, judged.order, known.unrest)
         aged = Aged(key, steps, judged.order, log.expired)
@@ -128,6 +142,7 @@ class Durability(KeyedChecker):
             ends=len(log.ends),
             proven=mine,
             unproven=frozenset(shared) - proven,
+            links=links_of(log, rows, judged.order, proven),
         )
 
     def columns(self, rows: "Rows", chosen: "Ints", known: LogFacts) -> "Dealing":
@@ -165,6 +180,10 @@ class Durability(KeyedChecker):
     ) -> Verdict:
         promised = _promised(history, context)
         names = sum((v.names for v in results.values()), Counter[tuple[str, bool]]())
+        crossed = _crossed(results)
+        names += Counter(
+            {(CYCLE, False): crossed.cycles, (WRITE_CYCLE, False): crossed.write_cycles}
+        )
         counts = _totals(results, known)
         case = Case(names=_by_claim(names, promised))
         case.found = list(_found(history, _reported(results), promised))
@@ -191,7 +210,14 @@ def _tellable(found: Iterable[Finding]) -> list[Finding]:
 
 def _reported(results: Mapping[int, KeyVerdict]) -> list[Finding]:
     """Everything that is reported."""
-    return _tellable(f for v in results.values() for f in v.findings)
+    return _tellable(
+        [*_crossed(results).findings, *(f for v in results.values() for f in v.findings)]
+    )
+
+
+def _crossed(results: Mapping[int, KeyVerdict]) -> Circles:
+    """What no key shows alone."""
+    return circles({key: v.links for key, v in results.items()})
 
 
 def _proven(results: Mapping[int, KeyVerdict]) -> frozenset[int]:

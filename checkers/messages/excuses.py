@@ -18,12 +18,14 @@ from maxq.checkers.evidence.reigns import Unrest
 
 WHATEVER = "S16"  # the claim that every setting makes
 # Wrong at any time.
-ALWAYS = frozenset(("phantom", "duplicate", "precommitted-read", "G1a", "int-nonmonotonic-poll"))
+ALWAYS = frozenset((
+    "phantom", "duplicate", "precommitted-read", "G1a", "G1c-realtime", "int-nonmonotonic-poll",
+))  # fmt: skip
 # Wrong while one master leads.
 WITHIN = frozenset(
     (
         *("lost-write", "lost-tail", "inconsistent-offsets", "poll-skip", "int-poll-skip"),
-        *("nonmonotonic-poll", "nonmonotonic-send", "int-nonmonotonic-send"),
+        *("nonmonotonic-poll", "nonmonotonic-send", "int-nonmonotonic-send", "order"),
     )
 )
 READER = {"lost-write": "max-read", "lost-tail": "reader"}  # the field that names who went past

@@ -14,6 +14,7 @@ import numpy as np
 from maxq.checkers.core.columnar import UNSURE, Arrays, Dealing, Unsure, keys_of
 from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.log import Assignment, LogFacts, ends_said, log_ops
+from maxq.checkers.messages.circles import Links, links
 from maxq.histories.columns.messages import NO_OFFSET, messages_of
 from maxq.histories.columns.rows import FAIL, INFO, INVOKE, OK, Rows
 from maxq.histories.columns.scan import Ints, Mask, distinct, order_of
@@ -54,6 +55,7 @@ def elements(rows: Rows, chosen: Ints, known: LogFacts) -> Dealing:
         "type": outcome[row].astype(np.int8),
         "open": rows.open[row],
         "shared": _shared(row, key),
+        "mixed": _mixed(row, kind),
     }
     return Dealing(key, row, arrays, foreign, frozenset(unsure))
 
@@ -91,6 +93,13 @@ def _shared(row: Ints, key: Ints) -> Mask:
     return np.repeat(several, np.diff(heads, append=len(row)))
 
 
+def _mixed(row: Ints, kind: Ints) -> Mask:
+    """Whether an operation both sent and polled."""
+    count = int(row.max()) + 1 if len(row) else 0
+    sent, polled = (np.bincount(row[kind == k], minlength=count) > 0 for k in (SENT, POLLED))
+    return np.asarray((sent & polled)[row])
+
+
 class Clean(NamedTuple):
     """What is counted of a key of which nothing is wrong, as `KeyVerdict` has it."""
 
@@ -103,6 +112,7 @@ class Clean(NamedTuple):
     ends: int
     proven: frozenset[int]
     unproven: frozenset[int]
+    links: Links
 
 
 def clean(
@@ -145,7 +155,19 @@ def clean(
         ends=len(log.end_at),
         proven=proven,
         unproven=shared - (proven | more),
+        links=_links(log),
     )
+
+
+def _links(log: "_Log") -> Links:
+    """As `links_of` has them."""
+    chain = np.flatnonzero(log.sent_shared & log.committed & (log.sent_place >= 0))
+    chain = chain[np.argsort(log.sent_place[chain], kind="stable")]
+    writer = log.sent_order[log.writer]
+    both = log.read_mixed & log.sent_mixed[writer]
+    both &= (log.read_type == OK) & (log.sent_type[writer] == OK)
+    one, two = log.sent_at[writer[both]].tolist(), log.read_at[both].tolist()
+    return links(log.sent_at[chain].tolist(), zip(one, two, strict=True))
 
 
 class _Log:
@@ -159,9 +181,12 @@ class _Log:
         sent, read, ended = (a["kind"] == kind for kind in (SENT, POLLED, ENDED))
         self.sent_at, self.sent_value, self.sent_offset = _of(a, sent, "at", "value", "offset")
         self.sent_type, self.sent_process = _of(a, sent, "type", "process")
-        (self.sent_shared,) = _of(a, sent, "shared")
+        self.sent_shared, self.sent_mixed, self.sent_begun = _of(
+            a, sent, "shared", "mixed", "begun"
+        )
         self.read_at, self.read_value, self.read_offset = _of(a, read, "at", "value", "offset")
         self.read_type, self.read_process = _of(a, read, "type", "process")
+        (self.read_mixed,) = _of(a, read, "mixed")
         self.end_at, self.end, self.end_begun = _of(a, ended, "at", "value", "begun")
         (self.end_process,) = _of(a, ended, "process")
 
@@ -222,9 +247,11 @@ def _of(a: Arrays, chosen: Mask, *names: str) -> list[Any]:
 
 
 def _read_well(log: _Log) -> bool:
-    """Whether nobody read what was not sent by another, or had failed."""
+    """Whether nobody read what was not sent by another, had failed, or was sent later."""
     writer = log.sent_order[log.writer]
     if (log.sent_at[writer] == log.read_at).any():
+        return False
+    if ((log.read_type == OK) & (log.read_at < log.sent_begun[writer])).any():
         return False
     return not ((log.sent_type[writer] == FAIL) & (log.read_type == OK)).any()
 
@@ -379,6 +406,10 @@ def _in_order(key: int, log: _Log, known: LogFacts) -> int:
     steps = _steps(log.sent_process[counts], log.sent_at[counts], log.sent_place[counts], forgot)
     known_places = steps.both
     if (known_places & (steps.by < 1)).any():
+        return -1
+    placed = counts & (log.sent_place >= 0)  # also where one stands between whose place is unknown
+    over = _steps(log.sent_process[placed], log.sent_at[placed], log.sent_place[placed], forgot)
+    if (over.by < 1).any():
         return -1
     return int((known_places & steps.within & (steps.by > 1)).sum())
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
+from maxq.checkers.linearizability.calls import OK, OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact import growing
 from maxq.checkers.linearizability.model import Client, Drawn, Model, State
@@ -50,13 +50,17 @@ class KeyValue(Model):
     def ties(self, calls: Calls) -> Ties:
         every = [calls.call(at) for at in range(calls.size)]
         made = [(at, call) for at, call in enumerate(every) if call.kind != GET]
+        puts = [call for _, call in made if call.kind == PUT and call.outcome == OK]
 
         def needs(at: int) -> Iterable[int]:
-            """A text shows the parts that it is made of."""
+            """A text shows the parts that it is made of, of which none was there before a put that
+            was over before the text was asked for."""
             get = every[at]
             if get.kind != GET or get.result is None:
                 return ()
-            return [n for n, c in made if c.begun < get.ended and c.argument in get.result]
+            last = max((put.begun for put in puts if put.ended < get.begun), default=-1)
+            there = [(n, c) for n, c in made if c.begun < get.ended and c.ended > last]
+            return [n for n, c in there if c.argument in get.result]
 
         return alone(calls.size, needs)
 

@@ -1,12 +1,13 @@
 """Logs: appended to, and read by offset."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact import logs
 from maxq.checkers.linearizability.model import Client, Drawn, Model, State
+from maxq.checkers.linearizability.ties import Ties
 from maxq.checkers.models.shapes import frozen, keyed
 from maxq.histories.op import HistoryError, Op
 
@@ -71,11 +72,8 @@ class Log(Model):
             return Drawn(logs.READ, at, inside[at] if at < len(inside) else None)
         return Drawn(logs.POLL, at, [list(pair) for pair in enumerate(inside)][at : at + 3])
 
-    def shows(self, call: Call) -> Iterable[Hashable]:
-        """Of an append nothing: its offset is no value."""
-        if call.result is None or call.kind == logs.APPEND:
-            return ()
-        return [v for _, v in call.result] if call.kind == logs.POLL else [call.result]
+    def ties(self, calls: Calls) -> Ties:
+        return logs.ties(calls)
 
     @property
     def of_parts(self) -> Model:

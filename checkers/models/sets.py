@@ -42,7 +42,7 @@ class GrowSet(Model):
 
     def ask(self, state: State, client: Client) -> Drawn:
         inside: frozenset[Any] = state  # type: ignore[assignment]
-        if client.below(3) or not inside:
+        if client.below(2) or not inside:
             value = client.value()
             return Drawn("add", value, value)
         return Drawn("read", None, sorted(inside, key=repr))

@@ -68,7 +68,7 @@ class TransactionModel(Model):
     def ask(self, state: State, client: Client) -> Drawn:
         have: dict[Any, Any] = dict(state)  # type: ignore[call-overload]
         parts: list[list[Any]] = []
-        for _ in range(client.below(3) + 1):
+        for _ in range(client.below(2) + 1):
             newest = max((v[-1] if self.lists else v for v in have.values()), default=0)
             key = newest // WRITTEN + client.below(3)
             if client.below(2):

@@ -61,6 +61,7 @@ def compared(check: Any, histories: Iterable[tuple[History, Context]]) -> Compar
 
 def _compared(answer: Any, expected: Any) -> str:
     if isinstance(answer, Unsure):
-        return "blamed" if expected.found else "spared"
+        found = expected.findings if hasattr(expected, "findings") else expected.found
+        return "blamed" if found else "spared"
     assert answer == expected
     return "sure"

@@ -180,6 +180,8 @@ class _World:
         begun = self._op("invoke", drawn, call, drawn.value)
         ended = self._op("ok", drawn, call, drawn.answer) if answered else None
         for row in self._model.read(begun, ended):
+            if row.key is None and self._request.keys > 1:
+                raise Refusal(f"--keys {self._request.keys}: {self._request.model} is one object")
             outcome = OK if answered else OPEN
             one = Call(row.kind, row.argument, row.result, row.other, 0, NEVER, outcome,
                        call.process)  # fmt: skip

@@ -15,6 +15,7 @@ Source: docs/spec/checkers.md 8.
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from maxq.checkers.linearizability.calls import (
     Mask,
 )
 from maxq.checkers.linearizability.decided import LEGAL, Decided
+from maxq.checkers.linearizability.ties import Ties, alone
 
 APPEND, READ, POLL, END = "append", "read", "poll", "end"
 UNKNOWN = -2  # the code of a value that nobody appended
@@ -319,3 +321,34 @@ def _holes(calls: Calls, slots: _Slots, appends: Mask) -> Decided | None:
 def _found(calls: Calls, name: str, why: str, *shown: int) -> Decided:
     begins = tuple(dict.fromkeys(int(calls.begun[n]) for n in shown))
     return Decided(False, "fast test", name, why, begins)
+
+
+def ties(calls: Calls) -> Ties:
+    """The ties of the calls on one log: what is shown stays with who may have put it there. That is
+    the append that was given the offset; where none was, every one of the value without an offset,
+    or else the first that has one, so that a value seen twice is no phantom."""
+    given: dict[Any, int] = {}
+    unplaced: dict[Any, list[int]] = defaultdict(list)
+    placed: dict[Any, int] = {}
+    every = [calls.call(at) for at in range(calls.size)]
+    for at, call in enumerate(every):
+        if call.kind == APPEND and call.result is not None:
+            given[call.result, type(call.argument), call.argument] = at
+            placed.setdefault((type(call.argument), call.argument), at)
+        elif call.kind == APPEND:
+            unplaced[type(call.argument), call.argument].append(at)
+
+    def needs(at: int) -> Iterator[int]:
+        call = every[at]
+        if call.kind not in (READ, POLL) or call.result is None:
+            return
+        for offset, value in call.result if call.kind == POLL else [(call.argument, call.result)]:
+            own = type(value), value
+            if (offset, *own) in given:
+                yield given[(offset, *own)]
+            elif own in unplaced or own not in placed:
+                yield from unplaced.get(own, ())
+            else:
+                yield placed[own]
+
+    return alone(calls.size, needs)
