@@ -128,6 +128,10 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     ha_max_time_slave_not_catchup: Millis = 15_000  # ms
     ha_send_heartbeat_interval: Millis = 5000  # ms
     ha_housekeeping_interval: Millis = 20_000  # ms
+    enable_slave_acting_master: bool = False
+    broker_not_active_timeout_millis: Millis = 10_000  # ms until a silent broker is evicted
+    send_heartbeat_timeout_millis: Millis = 1000  # ms
+    compatible_with_old_name_srv: bool = True  # heartbeats as 322, the group by a route
     ha_master_address: str = ""  # ip:port of the HA port; empty: as the name servers say
     ha_max_gap_not_in_sync: Annotated[int, Meta(ge=1, le=2**62)] = 268_435_456  # bytes
     store_path_root_dir: str = "/var/lib/rocketmq/store"

@@ -71,6 +71,7 @@ OF_PAIRS: dict[str, dict[str, str]] = {
     },
     "P-ASYNC": {"brokerRole": "ASYNC_MASTER", "lockInStrictMode": "false"},
 }
+ACTING = {"enableSlaveActingMaster": "true", "compatibleWithOldNameSrv": "false"}
 PAIR_TIMINGS: dict[str, dict[str, int]] = {  # ms
     "fast": {
         "brokerNotActiveTimeoutMillis": 3000,
@@ -116,7 +117,7 @@ def _in_a_pair(node: Node, settings: Settings, found: dict[str, str]) -> dict[st
     own = {k: v for k, v in found.items() if k not in OF_CONTROLLERS}
     own |= OF_PAIRS[settings.profile]
     own |= {k: str(v) for k, v in PAIR_TIMINGS[settings.timing].items()}
-    own |= {"brokerId": str(node.replica)}
+    own |= {"brokerId": str(node.replica), **ACTING}
     if node.replica:
         own |= {"brokerRole": "SLAVE"}
     return own | _set_for(Role.BROKER.value, settings)
@@ -157,6 +158,7 @@ def _of_role(
             return {
                 "listenPort": str(NAMESRV_PORT),
                 "kvConfigPath": f"{data}/kvConfig.json",
+                **({} if settings.topology.controllers else {"supportActingMaster": "true"}),
                 **timing,
             }
         case Role.CONTROLLER:

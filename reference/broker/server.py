@@ -27,6 +27,7 @@ from maxq.reference.broker.client_calls.schedule import TICK_S as DELIVERY_TICK_
 from maxq.reference.broker.client_calls.schedule import Schedule
 from maxq.reference.broker.client_calls.send_back import SendBack
 from maxq.reference.broker.client_calls.sends import Sends
+from maxq.reference.broker.client_calls.slave_refusals import refusing
 from maxq.reference.broker.client_calls.transactions import Transactions
 from maxq.reference.broker.locks.lock_quorum import Locks
 from maxq.reference.broker.membership.controlled import ControlledMembership
@@ -75,6 +76,7 @@ class Broker:
             broker_name=config.broker_name,
             auto_create=config.auto_create_topic_enable,
             default_queues=config.default_topic_queue_nums,
+            in_group=config.enable_slave_acting_master,
         )
         self._tables.permission = config.broker_permission
 
@@ -135,6 +137,8 @@ class Broker:
             HaAdmin(config, host, store, membership),
         )
         handlers = of_known(tables, {c: h for part in parts for c, h in part.handlers().items()})
+        if config.enable_slave_acting_master:
+            handlers = refusing(handlers, lambda: membership.role == "slave")
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
         bind, port = self._config.bind_address, self._config.listen_port
         servers = [

@@ -93,7 +93,7 @@ def test_a_silent_slave_gives_12_until_housekeeping_ends_its_link_then_1(cluster
     refused = cluster.send(BROKER, b"3")
     assert (refused.code, refused.remark) == (1, f"{NO_COPIES}: 1 < 2")
     process.loop.resume()
-    joined(cluster, process)
+    cluster.until(lambda: cluster.first.node.membership.in_sync_count == 2)
     assert cluster.send(BROKER, b"4").code == 0
     assert bodies(cluster.pull(SLAVE)) == [b"0", b"1", b"2", b"4"]
 

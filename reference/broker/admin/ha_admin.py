@@ -22,7 +22,7 @@ from maxq.reference.wire.bodies import (
 from maxq.reference.wire.codes import ID_IN_USE, RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext, to_ext
-from maxq.reference.wire.node_headers import HaInfo
+from maxq.reference.wire.node_headers import HaInfo, MinBrokerIdChange
 
 
 class HaAdmin:
@@ -43,6 +43,7 @@ class HaAdmin:
             RequestCode.GET_BROKER_EPOCH_CACHE: self._epochs,
             RequestCode.GET_BROKER_HA_STATUS: self._status,
             RequestCode.EXCHANGE_BROKER_HA_INFO: self._info,
+            RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: self._min_id_changed,
         }
 
     async def _role_changed(self, request: Frame, connection: Connection) -> Reply:
@@ -54,6 +55,10 @@ class HaAdmin:
     def _id_in_use(self, request: Frame, connection: Connection) -> Reply:
         """A controller sees another living broker with this one's id; again asked, not believed."""
         self._membership.register_again()
+        return request.answer(ResponseCode.SUCCESS)
+
+    async def _min_id_changed(self, request: Frame, connection: Connection) -> Reply:
+        await self._membership.announced(from_ext(MinBrokerIdChange, request.ext))
         return request.answer(ResponseCode.SUCCESS)
 
     def _info(self, request: Frame, connection: Connection) -> Reply:

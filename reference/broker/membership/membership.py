@@ -100,6 +100,11 @@ class Membership:
         return MASTER_ROLE_ID if self.role == "master" else self.broker_id
 
     @property
+    def acts(self) -> bool:
+        """Whether this slave answers for its master, which is gone."""
+        return False
+
+    @property
     def host(self) -> bytes:
         """The address as records carry it."""
         return host_bytes(*split_address(self.address))
@@ -150,6 +155,9 @@ class Membership:
 
     async def poll_master(self) -> None:
         """Ask who is master, where there is somebody to ask."""
+
+    async def announced(self, change: headers.MinBrokerIdChange) -> None:
+        """A name server says that the smallest id of the group is another one (905)."""
 
     def register_again(self) -> None:
         """Register with the controllers again, where there are any."""
@@ -212,7 +220,7 @@ class Membership:
         for address in ("", self._copied_from):
             await self._copy_from(address)
 
-    async def _on_registered(self, answer: headers.RegisterBrokerResponse) -> None:
+    async def _on_registered(self, answer: headers.RegisterBrokerResponse, asked_ns: int) -> None:
         """A name server's answer to a slave says where its master's HA port is."""
         if self.role != "slave" or answer.master_addr != self.master_address:
             return
