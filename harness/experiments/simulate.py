@@ -420,7 +420,8 @@ class Summary:
         yield from self.by_claim()
         for doubt, count in self.doubts.most_common(SHOWN_DOUBTS):
             yield f"{count:5}  {doubt}"
-        yield f"service again after the last fault: in {self.live} of {sum(self.verdicts.values())} seeds"
+        done = sum(self.verdicts.values())
+        yield f"service again after the last fault: in {self.live} of {done} seeds"
         if power := self.powers.line():
             yield power
         covered = self.covered
