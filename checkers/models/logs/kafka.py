@@ -39,7 +39,8 @@ class Kafka(Rule):
     def fast(self, calls: Calls) -> Decided:
         found = consumed.anomalies([calls.call(at) for at in range(calls.size)])
         if not found:
-            return legal()
+            read = any(_of(calls.call(at), POLL) for at in range(calls.size))
+            return legal() if read else unsure("never-read", "no poll shows a message")
         worst = next((one for one in found if one.lasting), found[0])
         others = ", ".join(one.name for one in found if one is not worst)
         why = f"{worst.why}; also {others}" if others else worst.why

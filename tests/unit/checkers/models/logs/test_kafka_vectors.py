@@ -64,3 +64,10 @@ def test_another_shape_is_named(told: Any) -> None:
            for at, (kind, value) in enumerate((("invoke", [["poll"]]), ("ok", told)))]  # fmt: skip
     with pytest.raises(HistoryError, match="op 0: "):
         judge(Kafka(), History(ops), lambda: False)
+
+
+def test_what_nobody_polled_is_not_known() -> None:
+    """Vector T1 also: one that failed tests nothing."""
+    recorder = Recorder()
+    S(0, 10, None, op_type="fail")(recorder)
+    assert judge(Kafka(), recorder.history, lambda: False).valid == "unknown"
