@@ -27,7 +27,7 @@ from maxq.checkers.linearizability.search import search
 from maxq.checkers.models.kv import KeyValue
 from maxq.checkers.models.leases import Fencing, Lease
 from maxq.checkers.models.locks import Mutex, RwLock, Semaphore
-from maxq.checkers.models.log import Log
+from maxq.checkers.models.logs.log import Log
 from maxq.checkers.models.queues import FifoQueue, Queue
 from maxq.checkers.models.registers import CasRegister, MultiRegister, Register, StrictCasRegister
 from maxq.checkers.models.sets import Counter as CounterModel

@@ -39,7 +39,7 @@ def smallest(model: Model, calls: Calls, found: Decided, over: Over) -> Smallest
         calls: those of one key.
         found: why they are illegal.
     """
-    shrinking = _Shrinking(model, calls, over)
+    shrinking = _Shrinking(model.of_parts(found), calls, over)
     kept, why = shrinking.start(found)
     kept, why = shrinking.shrunk(kept, why)
     kept, why = shrinking.alone(kept, why)
@@ -48,7 +48,7 @@ def smallest(model: Model, calls: Calls, found: Decided, over: Over) -> Smallest
 
 class _Shrinking:
     def __init__(self, model: Model, calls: Calls, over: Over) -> None:
-        self._model, self._calls, self._over = model.of_parts, calls, over
+        self._model, self._calls, self._over = model, calls, over
         self._ties = model.ties(calls)
         self._mates: dict[int, list[int]] = defaultdict(list)
         for at, unit in enumerate(self._ties.unit):

@@ -108,10 +108,10 @@ class Model(ABC):
         are made up (``maxq generate-history --model``); None: of this model none are."""
         return None
 
-    @property
-    def of_parts(self) -> "Model":
-        """The model that parts of a key are judged by, from which calls were taken out: where it
-        calls one illegal, so does this model, whatever else was there."""
+    def of_parts(self, found: Decided) -> "Model":
+        """The model that parts of a key are judged by, from which calls were taken out, and by
+        whose ties: where it calls one illegal, so does this model, whatever else was there.
+        `found` is what was found in the whole."""
         return self
 
     def fast(self, calls: "Calls") -> Decided | None:

@@ -6,7 +6,8 @@ from maxq.checkers.linearizability.model import Model
 from maxq.checkers.models.kv import KeyValue
 from maxq.checkers.models.leases import Fencing, Lease
 from maxq.checkers.models.locks import Mutex, RwLock, Semaphore
-from maxq.checkers.models.log import Log
+from maxq.checkers.models.logs.kafka import Kafka
+from maxq.checkers.models.logs.log import Log
 from maxq.checkers.models.queues import FifoQueue, Queue
 from maxq.checkers.models.registers import (
     CasRegister,
@@ -20,8 +21,8 @@ from maxq.checkers.models.total import SetFull, TotalQueue
 from maxq.checkers.models.transactions import ListAppend, RwRegister
 
 OURS: tuple[type[Model], ...] = (
-    Bank, CasRegister, Counter, Fencing, FifoQueue, GrowSet, KeyValue, Lease, ListAppend, Log,
-    LongFork, MultiRegister, Mutex, Queue, Register, RwLock, RwRegister, Semaphore, SetFull,
+    Bank, CasRegister, Counter, Fencing, FifoQueue, GrowSet, Kafka, KeyValue, Lease, ListAppend,
+    Log, LongFork, MultiRegister, Mutex, Queue, Register, RwLock, RwRegister, Semaphore, SetFull,
     StrictCasRegister, TotalQueue, UniqueIds,
 )  # fmt: skip
 

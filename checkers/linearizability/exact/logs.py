@@ -14,6 +14,7 @@ is left to have begun before anything above the hole was over.
 Source: docs/spec/checkers.md 8.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
@@ -27,6 +28,7 @@ from maxq.checkers.linearizability.calls import (
     NOTHING,
     OK,
     OPEN,
+    Call,
     Calls,
     Ints,
     Mask,
@@ -35,6 +37,7 @@ from maxq.checkers.linearizability.decided import LEGAL, Decided
 from maxq.checkers.linearizability.ties import Ties, alone
 
 APPEND, READ, POLL, END = "append", "read", "poll", "end"
+HOLE = "hole"  # what is said of an offset that nothing can have filled
 UNKNOWN = -2  # the code of a value that nobody appended
 
 
@@ -315,7 +318,7 @@ def _holes(calls: Calls, slots: _Slots, appends: Mask) -> Decided | None:
     above = slots.offset[slot[bad[0]]]
     at = int(slots.shown[slot[bad[0]] + np.argmin(slots.ended[slot[bad[0]] :])])
     why = f"{calls.call(at).said()} was over, and nothing can have filled all offsets below {above}"
-    return _found(calls, "hole", why, at)
+    return _found(calls, HOLE, why, at)
 
 
 def _found(calls: Calls, name: str, why: str, *shown: int) -> Decided:
@@ -323,32 +326,53 @@ def _found(calls: Calls, name: str, why: str, *shown: int) -> Decided:
     return Decided(False, "fast test", name, why, begins)
 
 
-def ties(calls: Calls) -> Ties:
+def ties(calls: Calls, *, gaps: bool = True) -> Ties:
     """The ties of the calls on one log: what is shown stays with who may have put it there. That is
     the append that was given the offset; where none was, every one of the value without an offset,
-    or else the first that has one, so that a value seen twice is no phantom."""
-    given: dict[Any, int] = {}
+    or else the first that has one, so that a value seen twice is no phantom.
+
+    Args:
+        calls: the calls.
+        gaps: whether what is left may have gaps; if not, what is shown stays with all below it.
+    """
+    every = [calls.call(at) for at in range(calls.size)]
+    given: dict[int, int] = {}
     unplaced: dict[Any, list[int]] = defaultdict(list)
     placed: dict[Any, int] = {}
-    every = [calls.call(at) for at in range(calls.size)]
     for at, call in enumerate(every):
         if call.kind == APPEND and call.result is not None:
-            given[call.result, type(call.argument), call.argument] = at
-            placed.setdefault((type(call.argument), call.argument), at)
+            given[call.result] = at
+            placed.setdefault(_typed(call.argument), at)
         elif call.kind == APPEND:
-            unplaced[type(call.argument), call.argument].append(at)
+            unplaced[_typed(call.argument)].append(at)
+    offsets = sorted(given)
+    maybe = [at for some in unplaced.values() for at in some if every[at].outcome != FAILED]
 
     def needs(at: int) -> Iterator[int]:
         call = every[at]
-        if call.kind not in (READ, POLL) or call.result is None:
-            return
-        for offset, value in call.result if call.kind == POLL else [(call.argument, call.result)]:
-            own = type(value), value
-            if (offset, *own) in given:
-                yield given[(offset, *own)]
-            elif own in unplaced or own not in placed:
-                yield from unplaced.get(own, ())
+        if not gaps and call.kind != END:
+            yield from (n for n in maybe if every[n].begun < call.ended)
+            own = [call.result] if call.kind == APPEND else [o for o, _ in _shown(call)]
+            lower = [bisect_left(offsets, o) for o in own if o is not None]
+            yield from (given[offsets[n - 1]] for n in lower if n)
+        for offset, value in _shown(call):
+            code = _typed(value)
+            if offset in given and _typed(every[given[offset]].argument) == code:
+                yield given[offset]
+            elif code in unplaced or code not in placed:
+                yield from unplaced.get(code, ())
             else:
-                yield placed[own]
+                yield placed[code]
 
     return alone(calls.size, needs)
+
+
+def _typed(value: Any) -> Any:
+    return type(value), value
+
+
+def _shown(call: Call) -> list[tuple[int, Any]]:
+    if call.kind == POLL and call.result is not None:
+        return list(call.result)
+    shows = call.kind == READ and call.result is not None
+    return [(call.argument, call.result)] if shows else []

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.differential.oracle import exhaustive, said
 from benchmarks.differential.subjects import SUBJECTS
 from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Calls, Row, calls_of
+from maxq.checkers.linearizability.decided import LEGAL, Decided
 from maxq.checkers.linearizability.judge import decide
 from maxq.checkers.linearizability.minimal import smallest
 from maxq.checkers.linearizability.model import Model
@@ -30,23 +31,29 @@ def small(name: str, number: int, wrong: float) -> tuple[Model, Calls]:
     return SUBJECTS[name].model, SUBJECTS[name].made(random, INFO[number % len(INFO)], wrong)
 
 
-def legal_part(model: Model, part: Calls) -> bool:
+def legal_part(model: Model, part: Calls, found: Decided) -> bool:
     """By every order, but where parts are not judged by the model itself."""
-    own = model.of_parts
-    if own is model:
+    own = model.of_parts(found)
+    if own is model or found is HOLE:
         return exhaustive(model, part)
     return decide(own, part, lambda: False).valid is True
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_what_is_left_of_a_legal_history_is_legal(name: str) -> None:
+HOLE = Decided(False, "fast test", "hole")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [*((name, LEGAL) for name in CASES), ("log", HOLE), ("log, appends again", HOLE)],
+)
+def test_what_is_left_of_a_legal_history_is_legal(name: str, found: Decided) -> None:
     """Whatever may be taken out: so a part that is illegal shows that the whole is."""
     seen = 0
     for number in range(60):
         model, calls = small(name, number, 0.0)
         if not exhaustive(model, calls):
             continue
-        random, ties = Random(number), model.ties(calls)
+        random, ties = Random(number), model.of_parts(found).ties(calls)
         for _ in range(4):
             keep = set(np.flatnonzero([random.random() < 0.5 for _ in range(calls.size)]).tolist())
             grown = True
@@ -58,7 +65,7 @@ def test_what_is_left_of_a_legal_history_is_legal(name: str) -> None:
                 keep |= more
             keep |= set(ties.silent)
             left = calls.take(np.array(sorted(keep), np.int64))
-            assert legal_part(model, left), (said(calls), sorted(keep))
+            assert legal_part(model, left, found), (said(calls), sorted(keep))
             seen += len(keep) < calls.size
     assert seen > 60
 

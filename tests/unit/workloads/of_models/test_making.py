@@ -12,7 +12,8 @@ from maxq.workloads.generated.asked.request import Refusal
 from maxq.workloads.of_models.making import made
 from maxq.workloads.of_models.request import ANOMALIES, ModelRequest
 
-NONE = {"bank", "lease", "long-fork", "set-full", "total-queue"}  # their rules have no states
+# Their rules have no states.
+NONE = {"bank", "kafka", "lease", "long-fork", "set-full", "total-queue"}
 MADE = sorted(set(models()) - NONE)
 
 

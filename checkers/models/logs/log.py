@@ -75,10 +75,9 @@ class Log(Model):
     def ties(self, calls: Calls) -> Ties:
         return logs.ties(calls)
 
-    @property
-    def of_parts(self) -> Model:
-        """An append that was taken out leaves a gap."""
-        return _WithGaps()
+    def of_parts(self, found: Decided) -> Model:
+        """An append that was taken out leaves a gap; where that is what is wrong, none is."""
+        return _FromTheFirst() if found.name == logs.HOLE else _WithGaps()
 
     def fast(self, calls: Calls) -> Decided | None:
         return logs.decide(calls)
@@ -87,6 +86,11 @@ class Log(Model):
 class _WithGaps(Log):
     def fast(self, calls: Calls) -> Decided:
         return logs.decide(calls, dense=False) or Decided("unknown", "fast test")
+
+
+class _FromTheFirst(Log):
+    def ties(self, calls: Calls) -> Ties:
+        return logs.ties(calls, gaps=False)
 
 
 def _same(one: Any, two: Any) -> bool:
