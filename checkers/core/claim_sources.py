@@ -51,6 +51,12 @@ DECISIONS: dict[str, Decision] = {
         "Its controllers count up for an attempt that finds no candidate, too: numbers may be "
         "left out, not come back. Nothing is promised once controllers lost their data.",
     ),
+    "S3b": Decision(
+        f"{OURS}: no document says how fresh an answer is",
+        "RocketMQ's controllers may answer from old state after another was elected "
+        "(isProcessReadEvent=false), so it is judged of the reference alone, whose leader proves "
+        "that it leads before it answers.",
+    ),
     "S5": Decision(
         f"{CODE}: no document says how many masters there may be at a time",
         "An isolated master goes on serving, as it has no lease, until a controller or a name "

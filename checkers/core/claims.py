@@ -141,6 +141,17 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     Claim(
+        id="S3b",
+        promise="Whoever is asked for a set's master and SyncStateSet answers as one register "
+        "would: with what a controller, a broker that leads or an answer to an order to elect had "
+        "shown before, or with a later state; a later state has no lower master epoch.",
+        source="decided here",
+        of_controllers=True,
+        grounds=(CONTROLLER,),
+        checker="epochs",
+        mutants=("answers_kept_for_a_while",),
+    ),
+    Claim(
         id="S4",
         promise="The SyncStateSet epoch never decreases, and each change of the SyncStateSet has a "
         "new one.",

@@ -34,7 +34,7 @@ def _replica(node: str, of: str) -> bool:
 # Whom a claim is about, where that decides whom to blame: what controllers keep, whom they elect,
 # what replicas hold.
 ABOUT: dict[str, Callable[[str, str], bool]] = {
-    **dict.fromkeys(("S1", "S2", "S3", "S4"), _controller),
+    **dict.fromkeys(("S1", "S2", "S3", "S3b", "S4"), _controller),
     **dict.fromkeys(("S5", "S7"), _electing),
     **dict.fromkeys(("S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11b"), _replica),
     **dict.fromkeys(("S11", "S12", "S16"), _replica),

@@ -41,6 +41,7 @@ ANOMALIES: Mapping[str, str] = {
     # Elections.
     "epoch-went-back": "S3",
     "set-forgotten": "S3",
+    "answers-not-linearizable": "S3b",
     "sync-state-set-went-back": "S4",
     "sync-state-set-forked": "S4",
     "two-masters": "S5",

@@ -82,6 +82,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a controller forgot a broker set",
         "{n} times a controller forgot a broker set",
     ),
+    "answers-not-linearizable": (
+        "controllers answered from before what had been decided",
+        "{n} times controllers answered from before what had been decided",
+    ),
     "sync-state-set-went-back": (
         "a SyncStateSet epoch went back",
         "{n} times a SyncStateSet epoch went back",

@@ -90,6 +90,22 @@ def _back(field: str, history: History, context: Context) -> Iterator[Plant]:
         seen[name] = number
 
 
+def _unaware(history: History, context: Context) -> Iterator[Plant]:
+    """Asked after a broker led in a new epoch, a controller answers as it did before."""
+    before: dict[str, dict[str, Any]] = {}
+    asked = {op.index: begun.index for begun, op in answers(history, OBSERVE_CONTROLLER)}
+    leads = [(op.index, op.value.get("set"), op.value["epochs"][-1][0])
+             for _, op in answers(history, OBSERVE_REPLICA)
+             if op.value.get("leads") and op.value.get("epochs")]  # fmt: skip
+    for op, name, view in _sets(history, context):
+        epoch, old = view["master_epoch"], before.get(name)
+        known = [at for at, of, led in leads if of == name and led == epoch]
+        if old and old["master_epoch"] < epoch and known and known[0] < asked[op.index]:
+            yield Plant(op.index, partial(_of_set, op, name, **old))
+        if not old or old["master_epoch"] == epoch or (known and known[0] < asked[op.index]):
+            before[name] = view
+
+
 def _other_master(history: History, context: Context) -> Iterator[Plant]:
     for op, name, view in _sets(history, context):
         others = [n for n in view["replicas"] if int(n) != view["master"]]
@@ -282,6 +298,10 @@ WRONGS = (
     Wrong(
         "a controller reports an older master epoch",
         ("S3", "S5"), "epochs", partial(_back, "master_epoch"),
+    ),
+    Wrong(
+        "a controller does not know of an election that a broker knows of",
+        ("S3b", "S3", "S4"), "epochs", _unaware,
     ),
     Wrong(
         "a controller reports an older SyncStateSet epoch",

@@ -12,11 +12,11 @@ with each election, the SyncStateSet epoch with each change of the set. Two kind
 
 Where a master was elected from (S7): see `elections`. Who leads (S5): see `masters`. Begins (S8c):
 see `epoch_starts`. Confirmation (S9b): see `confirmation`. Reading (S10b): see `slave_reads`.
-Learners (S17): see `learners`.
+Learners (S17): see `learners`. Controllers as one register (S3b): see `one_register`.
 
 Each set is judged alone (`judge_set`).
 
-Claims: S3, S4, S5, S7, S8c, S9b, S10b, S17 (docs/spec/controller-ha.md 4.9, 6.3).
+Claims: S3, S3b, S4, S5, S7, S8c, S9b, S10b, S17 (docs/spec/controller-ha.md 4.9, 6.3).
 """
 
 from bisect import bisect_left
@@ -35,6 +35,7 @@ from maxq.checkers.replication.elections import granted, outsiders
 from maxq.checkers.replication.epoch_starts import moved_starts
 from maxq.checkers.replication.learners import members_that_learn
 from maxq.checkers.replication.masters import claimants_of, two_masters
+from maxq.checkers.replication.one_register import not_one_register
 from maxq.checkers.replication.slave_reads import read_ahead
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, ControllerView, ReplicaView
@@ -81,6 +82,7 @@ class SetJudgement(NamedTuple):
     members: int  # answers of members, after one of their master
     starts: int  # begins of epochs that had another one to be compared with
     slaves: int  # answers of slaves, before one of their master
+    read: int = 0  # answers of controllers that came after another one, where those are ordered
     learned: int = 0  # answers of controllers that know a learner
 
 
@@ -88,7 +90,7 @@ class Epochs(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "epochs"
-    claims = ("S3", "S4", "S5", "S7", "S8c", "S9b", "S10b", "S17")
+    claims = ("S3", "S3b", "S4", "S5", "S7", "S8c", "S9b", "S10b", "S17")
     reads = frozenset((OBSERVE_CONTROLLER, OBSERVE_REPLICA))
 
     def prepare(self, history: History, context: Context) -> Known:
@@ -159,8 +161,10 @@ def judge_set(
     behind, members = unconfirmed(name, seen, replicas)
     moved, starts = moved_starts(name, replicas)
     ahead, slaves = read_ahead(name, seen, replicas)
+    unlike, read = not_one_register(name, seen, replicas, grants) if linearizable else ([], 0)
+    unlike = [] if found else unlike  # it would be said twice
     return SetJudgement(
-        [*found, *outside, *behind, *moved, *ahead],
+        [*found, *outside, *behind, *moved, *ahead, *unlike],
         ordered,
         len(claimants),
         elections,
@@ -170,6 +174,7 @@ def judge_set(
         members,
         starts,
         slaves,
+        read,
     )
 
 
@@ -300,6 +305,7 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
         found=[f for j in judged.values() for f in j.found],
         judged={
             "S3": ordered,
+            "S3b": sum(j.read for j in judged.values()),
             "S4": ordered,
             "S5": masters,
             "S7": elections,

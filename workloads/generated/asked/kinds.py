@@ -153,6 +153,7 @@ LEFT_OUT: Mapping[str, str] = {
     "int-send-skip": "allowed: it is counted, never reported",
     "G0": "allowed: it is counted, never reported",
     "order": "messages of which an offset is not known, and every made-up one has its own",
+    "answers-not-linearizable": "S3 and S4, as long as made-up brokers are as late as controllers",
     "G1c": "operations that send to one queue and poll another, and none is generated",
     "G1c-realtime": "a poll of what is sent later, and a made-up poll shows what its log holds",
     "master-not-replaced": "of releases whose controllers report no members, and none of theirs is "

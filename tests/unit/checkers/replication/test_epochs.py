@@ -23,7 +23,7 @@ def only(r: Cluster, **context: Any) -> Anomaly:
 
 def test_a_fail_over_is_valid_with_evidence_for_every_claim() -> None:
     verdict = judge(fail_over())
-    assert (verdict.valid, verdict.claims) == (True, ("S3", "S4", "S5", "S7", "S8c"))
+    assert (verdict.valid, verdict.claims) == (True, ("S3", "S3b", "S4", "S5", "S7", "S8c"))
     assert verdict.counts["elections-judged"] == 1
     assert verdict.counts["master-epochs"] == 2
     assert verdict.counts["answers-ordered"] == 2
