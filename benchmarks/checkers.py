@@ -70,6 +70,7 @@ def judged(path: Path, engine: str, cores: int) -> Row:
     """Judge a run in this process, on so many cores."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     pa.set_cpu_count(cores)
+    pa.array([0])  # imports pandas where that is installed, as it is with Spark
     before = memory_mib("VmRSS")
     calibrated = calibration_s()
     Path("/proc/self/clear_refs").write_text("5")  # the most that it had is counted from here

@@ -21,9 +21,16 @@ import click
 import msgspec
 
 from benchmarks.calibration import calibration_s
-from benchmarks.made_calls import queue_calls, register_calls
+from benchmarks.made_calls import (
+    lease_calls,
+    log_calls,
+    queue_calls,
+    read_in_order,
+    register_calls,
+    set_reads,
+)
 from benchmarks.made_transactions import list_append, rw_register
-from maxq.checkers.linearizability import queues, registers
+from maxq.checkers.linearizability.exact import leases, logs, queues, registers
 from maxq.checkers.linearizability.search import search
 from maxq.checkers.models.registers import Register
 from maxq.checkers.transactions.judged import Asked, judge_lists, judge_registers
@@ -77,6 +84,9 @@ KINDS: Mapping[str, Kind] = {
                      lambda calls: _fast(registers.decide(calls))),
     "fifo-queue": Kind(lambda size: queue_calls(size, 30),
                        lambda calls: _fast(queues.decide(calls))),
+    "log": Kind(lambda size: log_calls(size, 30), lambda calls: _fast(logs.decide(calls))),
+    "lease": Kind(lambda size: lease_calls(size, 30), lambda calls: leases.decide(calls).valid),
+    "set-full": Kind(set_reads, lambda made: read_in_order(made).valid),
     "search, 10 at a time": _search(10, 0.0),
     "search, 5 % info": _search(10, 0.05),
     "search, 30 at a time": _search(30, 0.0),
@@ -92,6 +102,13 @@ GOALS = (
     Goal("register", 10_000_000, 12),
     Goal("fifo-queue", 100_000, 3),
     Goal("fifo-queue", 1_000_000, 3),
+    Goal("log", 100_000, 3),
+    Goal("log", 1_000_000, 3),
+    Goal("lease", 100_000, 1),
+    Goal("lease", 1_000_000, 1),
+    # A thousand reads of half of the elements on average, one after the other.
+    Goal("set-full", 100_000, 6),
+    Goal("set-full", 1_000_000, 6, 1024),
     Goal("search, 10 at a time", 10_000, 5, 1024),
     Goal("search, 5 % info", 10_000, 20, 1024),
     # Whether it is decided is not promised; that it ends is.

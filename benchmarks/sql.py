@@ -83,6 +83,7 @@ def counted(engine: str, run: Path, what: str) -> Row:
     pa.set_cpu_count(1)
     module = "maxq.checkers.judgement.by_columns" if engine == "ours" else engine
     importlib.import_module(module)  # before the clock
+    pa.array([0])  # imports pandas where that is installed
     leases = leases_of(run)
     calibrated, began = calibration_s(), time.process_time()
     if engine == "ours":

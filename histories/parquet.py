@@ -19,6 +19,7 @@ ROW_GROUP_ROWS = 1_000_000
 ZSTD_LEVEL = 3
 ROWS_FREE = 1_000_000  # that a file may hold; of more, each takes a byte at least
 REPEATED: Any = ["run_id", "type", "process_name", "f", "error"]  # columns with few texts
+_CODED = pa.dictionary(pa.int32(), pa.string())
 
 
 def encode_parquet(ops: Sequence[Op], *, run_id: str) -> bytes:
@@ -66,6 +67,24 @@ def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
             yield batch.select(EVENTS.names).cast(EVENTS)
 
 
+def read_coded(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of one run, as `read_batches` has them, those with few texts as dictionaries.
+
+    Args:
+        path: of the file.
+        names: the columns that are wanted; no page of the others is looked at.
+
+    Raises:
+        HistoryError: as `read_parquet`.
+    """
+    fields = [EVENTS.field(name) for name in names]
+    wanted = pa.schema([f.with_type(_CODED) if f.name in REPEATED else f for f in fields])
+    with _read_of(path), _opened(path, coded=REPEATED) as file:
+        _check_schema(file.schema_arrow)
+        for batch in _batches(file, list(names)):
+            yield batch.select(names).cast(wanted)
+
+
 def check_pages(path: Path) -> None:
     """Compare every page with its checksum, for those who read the file by other means.
 
@@ -103,8 +122,8 @@ def rows_of(path: Path) -> int:
         return int(pq.read_metadata(path).num_rows)
 
 
-def _opened(path: Path) -> pq.ParquetFile:
-    file = pq.ParquetFile(path, page_checksum_verification=True)
+def _opened(path: Path, coded: list[str] | None = None) -> pq.ParquetFile:
+    file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=coded)
     _check_claims(file.metadata, path.stat().st_size)
     return file
 
@@ -118,12 +137,12 @@ def _check_claims(found: Any, size: int) -> None:
             raise HistoryError(f"row group {number} claims {rows} rows in {size} bytes")
 
 
-def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+def _batches(file: pq.ParquetFile, names: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     first = 0
     for group in range(file.num_row_groups):
         rows, found = file.metadata.row_group(group).num_rows, 0
         try:
-            for batch in file.iter_batches(row_groups=[group]):
+            for batch in file.iter_batches(row_groups=[group], columns=names):
                 found += len(batch)
                 yield batch
         except (pa.ArrowException, OSError) as error:

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from maxq.harness.contracts.cluster import Part
 from maxq.harness.contracts.environment import Capability, Role
 from maxq.harness.contracts.target import Node
 from maxq.harness.schedule.format import Who
 from maxq.histories.fault_facts import FaultFacts
+from maxq.nemeses.bag import Bag
 from maxq.nemeses.stage import Stage, Told, Verb
 
 T = TypeVar("T")
@@ -85,6 +87,11 @@ class Step(NamedTuple):
     of: int = -1
 
 
+OF_CONTROLLERS: frozenset[Part] = frozenset(
+    ("controller", "controller-leader", "sync-state-set-slave")
+)
+
+
 class Drawing(NamedTuple):
     """What a kind draws from: a stream of its own, and the cluster that it will strike. `by_name`:
     nodes know each other by the names of their machines, so that the address of any can change.
@@ -101,6 +108,11 @@ class Drawing(NamedTuple):
     ) -> "Drawing":
         """A drawing whose stream is keyed."""
         return cls(Random(key), nodes, by_name, releases)
+
+    def bag(self, parts: Sequence[Part]) -> Bag[Part]:
+        """A bag of the parts that some node of the cluster can play."""
+        pair = not any(Role.CONTROLLER in n.roles for n in self.nodes)
+        return Bag(self.rng, [p for p in parts if not (pair and p in OF_CONTROLLERS)])
 
     def some(self, part: str, *, majority: bool) -> int:
         """A majority, or a minority of at least one, of the brokers or controllers."""

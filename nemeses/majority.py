@@ -28,6 +28,11 @@ class Layout(msgspec.Struct, frozen=True):
     controllers: tuple[str, ...]
     sets: tuple[tuple[str, ...], ...]
 
+    @property
+    def most(self) -> int:
+        """How many controllers are a majority; of none, none."""
+        return len(self.controllers) // 2 + 1 if self.controllers else 0
+
     def within(self, names: Iterable[str]) -> "Layout":
         """The same with these replicas only; a set of which none is named keeps all of its own."""
         known = frozenset(names)
@@ -56,7 +61,7 @@ def connected(grudge: Grudge, a: str, b: str) -> bool:
 def majority_left(grudge: Grudge, layout: Layout) -> frozenset[str]:
     """A majority of the controllers, each connected to each other, and of each broker set a replica
     that is connected to all of them; empty if a cut leaves none."""
-    for some in combinations(layout.controllers, len(layout.controllers) // 2 + 1):
+    for some in combinations(layout.controllers, layout.most):
         if all(connected(grudge, a, b) for a, b in combinations(some, 2)):
             near = [_near(grudge, some, replicas) for replicas in layout.sets]
             if None not in near:
@@ -71,7 +76,7 @@ def _near(grudge: Grudge, controllers: Sequence[str], replicas: Sequence[str]) -
 
 def some_majority(layout: Layout, rng: Random) -> frozenset[str]:
     """A random majority of the controllers, and a random replica of each broker set."""
-    controllers = rng.sample(layout.controllers, len(layout.controllers) // 2 + 1)
+    controllers = rng.sample(layout.controllers, layout.most)
     return frozenset((*controllers, *(rng.choice(replicas) for replicas in layout.sets)))
 
 

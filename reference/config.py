@@ -118,6 +118,7 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     all_ack_in_sync_state_set: bool = False
     min_in_sync_replicas: Annotated[int, Meta(ge=1, le=1000)] = 1
     in_sync_replicas: Annotated[int, Meta(ge=1, le=1000)] = 1
+    enable_auto_in_sync_replicas: bool = False  # without controllers: fewer, if fewer are in sync
     total_replicas: Annotated[int, Meta(ge=1, le=1000)] = 1
     slave_read_enable: bool = False
     slave_timeout: Millis = 3000  # ms that a send waits for replicas
@@ -127,6 +128,12 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     ha_max_time_slave_not_catchup: Millis = 15_000  # ms
     ha_send_heartbeat_interval: Millis = 5000  # ms
     ha_housekeeping_interval: Millis = 20_000  # ms
+    enable_slave_acting_master: bool = False
+    broker_not_active_timeout_millis: Millis = 10_000  # ms until a silent broker is evicted
+    send_heartbeat_timeout_millis: Millis = 1000  # ms
+    compatible_with_old_name_srv: bool = True  # heartbeats as 322, the group by a route
+    ha_master_address: str = ""  # ip:port of the HA port; empty: as the name servers say
+    ha_max_gap_not_in_sync: Annotated[int, Meta(ge=1, le=2**62)] = 268_435_456  # bytes
     store_path_root_dir: str = "/var/lib/rocketmq/store"
     store_path_commit_log: str = ""  # empty: <root>/commitlog
     store_path_broker_identity: str = ""  # empty: <root>/brokerIdentity
@@ -297,6 +304,8 @@ def _fault(key: str, value: str) -> str | None:
                 IPv4Address(value or "0.0.0.0")
             except AddressValueError:
                 return "not an IPv4 address"
+        case "haMasterAddress" if value and not _is_address(value):
+            return "not host:port"
         case "namesrvAddr" | "controllerAddr":
             wrong = [a for a in value.split(";") if a and not _is_address(a)]
             if wrong:

@@ -105,7 +105,8 @@ BROKER = frozenset(
     flushConsumerOffsetInterval flushDelayOffsetInterval flushDiskType flushIntervalCommitLog
     flushIntervalConsumeQueue flushLeastPagesWhenWarmMapedFile forceRegister forceVerifyPropCRC
     forwardTimeout globalColdReadThreshold haFlowControlEnable haHousekeepingInterval haListenPort
-    haMaxGapNotInSync haMaxTimeSlaveNotCatchup haSendHeartbeatInterval haTransferBatchSize
+    haMasterAddress haMaxGapNotInSync haMaxTimeSlaveNotCatchup haSendHeartbeatInterval
+    haTransferBatchSize
     heartbeatThreadPoolNums heartbeatThreadPoolQueueCapacity heartbeatTimeoutMillis highSpeedMode
     inSyncReplicas indexFileReadEnable indexFileWriteEnable indexRocksDBEnable
     initPopOffsetByCheckMsgInMem isBrokerContainer isEnableBatchPush isInBrokerContainer

@@ -21,6 +21,8 @@ FOLDER_BYTES_MAX = 254  # Linux takes one more
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _BROKER_NAME = re.compile(r"[^#/\s\x00-\x1f]+")  # part of the identity file
 _LEGAL = "allowing only ^[%|a-zA-Z0-9_-]+$"
+# Of the topic of each group, by whose route old name servers are asked for its members.
+GROUP_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"  # where delayed messages wait
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"  # where half messages wait
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"  # which of them wait no more

@@ -2,8 +2,8 @@
 
 `maxq.reference.config` checks a file line by line; what only the whole file shows is checked here,
 before anything runs: settings that need one another, and a broker that would promise copies which
-nobody makes. RocketMQ's key ``enableControllerInNamesrv`` makes one process of a name server and a
-controller: both read the one file, and a key that both know counts for both.
+nobody waits for. RocketMQ's key ``enableControllerInNamesrv`` makes one process of a name server
+and a controller: both read the one file, and a key that both know counts for both.
 """
 
 from maxq.reference.config import (
@@ -17,9 +17,8 @@ from maxq.reference.config import (
 )
 from maxq.reference.wire.files import decode_properties
 
-NO_COPIES = (
-    "promises copies, and without enableControllerMode=true this broker's log is copied to nobody"
-)
+NO_WAITING = "promises copies, and without controllers only brokerRole=SYNC_MASTER waits for any"
+NO_SET = "promises copies to a SyncStateSet, and without enableControllerMode=true there is none"
 
 
 def parse_node(role: str, content: bytes, file: str) -> tuple[tuple[NodeConfig, ...], list[str]]:
@@ -67,17 +66,41 @@ def _check_broker(config: BrokerConfig, content: bytes, file: str) -> None:
             f"{file}: diskSpaceCleanForciblyRatio={forcibly} is above "
             f"diskSpaceWarningLevelRatio={warning}"
         )
+    lines = {entry.key: (entry.line, entry.value) for entry in decode_properties(content)}
     if config.enable_controller_mode:
         if not config.controller_addr.strip(";"):
             raise ConfigError(f"{file}: enableControllerMode=true needs controllerAddr")
-        return
-    lines = {entry.key: (entry.line, entry.value) for entry in decode_properties(content)}
-    promises = {
-        "brokerRole": config.broker_role == "SYNC_MASTER",
-        "inSyncReplicas": config.in_sync_replicas > 1,
-        "minInSyncReplicas": config.min_in_sync_replicas > 1,
-        "allAckInSyncStateSet": config.all_ack_in_sync_state_set,
-    }
-    for key in filter(promises.get, promises):
-        line, value = lines[key]
-        raise ConfigError(f"{file}:{line}: {key}={value} {NO_COPIES}")
+        faults = _faults_with_controllers(config)
+    else:
+        faults = _faults_alone(config)
+    for key, fault in faults.items():
+        line, value = lines.get(key, (0, ""))
+        raise ConfigError(
+            f"{file}:{line}: {key}={value} {fault}" if line else f"{file}: {key} {fault}"
+        )
+
+
+def _faults_with_controllers(config: BrokerConfig) -> dict[str, str]:
+    """What is wrong, by the key to blame."""
+    by_hand = {"haMasterAddress": "names a master, and controllers do (enableControllerMode=true)"}
+    return by_hand if config.ha_master_address else {}
+
+
+def _faults_alone(config: BrokerConfig) -> dict[str, str]:
+    """What is wrong without controllers, by the key to blame."""
+    c, slave = config, config.broker_role == "SLAVE"
+    waits_for_none = c.broker_role == "ASYNC_MASTER"
+    above = f"is above totalReplicas={c.total_replicas}"
+    faults = (
+        ("allAckInSyncStateSet", NO_SET, c.all_ack_in_sync_state_set),
+        ("inSyncReplicas", NO_WAITING, waits_for_none and c.in_sync_replicas > 1),
+        ("minInSyncReplicas", NO_WAITING, waits_for_none and c.min_in_sync_replicas > 1),
+        ("minInSyncReplicas", f"is above inSyncReplicas={c.in_sync_replicas}",
+         c.min_in_sync_replicas > c.in_sync_replicas),
+        ("inSyncReplicas", above, c.in_sync_replicas > c.total_replicas),
+        ("brokerId", "is a master's, and brokerRole=SLAVE needs another: 1 or more",
+         slave and c.broker_id < 1),
+        ("brokerId", f"is a slave's, and brokerRole={c.broker_role} needs 0",
+         not slave and c.broker_id > 0),
+    )  # fmt: skip
+    return {key: fault for key, fault, holds in reversed(faults) if holds}

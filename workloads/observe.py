@@ -47,6 +47,7 @@ QUESTIONS = {
     Role.NAMESRV: OBSERVE_ROUTE,
 }
 AGAIN_SHORTER = 4
+PAIR_EPOCH = 1  # without controllers all of a log is one epoch
 Condition = Callable[[], Awaitable[bool]]
 Key = tuple[str, str, int]  # topic, broker set, queue id
 
@@ -193,8 +194,7 @@ class Eyes:
                 leads_at = self._cluster.address(node, Role.CONTROLLER)
                 answer = await self._observer.controller(node, leads_at, self._sets)
             case "observe-replica":
-                broker_id = await self._cluster.offers(Stored).identity(node)
-                answer = await self._observer.replica(node, self._set_of[node], address, broker_id)
+                answer = await self._replica(node, address)
             case "observe-route":
                 answer = await self._observer.route(node, address, self._topics)
             case "replica-log":
@@ -202,6 +202,13 @@ class Eyes:
             case _:
                 return Fail(["no-such-operation", op.f])
         return answer if isinstance(answer, Fail) else Ok(encoded(answer))
+
+    async def _replica(self, node: str, address: str) -> ReplicaView | Fail:
+        broker_set = self._set_of[node]
+        if not self._cluster.controllers():
+            return await self._observer.member(node, broker_set, address)
+        broker_id = await self._cluster.offers(Stored).identity(node)
+        return await self._observer.replica(node, broker_set, address, broker_id)
 
     async def _log(self, node: str, at: int) -> Outcome:
         if at == 0:
@@ -217,6 +224,8 @@ class Eyes:
 
     async def _epochs(self, node: str, log: StoredLog) -> list[ReplicaLog]:
         broker_set = self._set_of[node]
+        if not self._cluster.controllers():
+            log = msgspec.structs.replace(log, epochs=((PAIR_EPOCH, 0),))
         return list(
             replica_logs(
                 log,

@@ -17,7 +17,20 @@ from collections.abc import Mapping
 import msgspec
 
 from maxq.checkers.core.claim_sources import DECISIONS
-from maxq.checkers.core.promises import ALL_ACK, CLEAN, STRICT, SYNCED, WHOLE, Need, unfulfilled
+from maxq.checkers.core.promises import (
+    ALL_ACK,
+    CLEAN,
+    MODE,
+    NO_DEGRADING,
+    PAIR,
+    STRICT,
+    SYNC_MASTER,
+    SYNCED,
+    TWO_COPIES,
+    WHOLE,
+    Need,
+    unfulfilled,
+)
 from maxq.histories.grounds import (
     BROKER,
     CONSUMER_OFFSET,
@@ -32,18 +45,21 @@ from maxq.histories.grounds import (
 
 HA, QUEUE_LOCKS = "docs/spec/controller-ha.md 6.3", "docs/spec/acting-master.md 8.2"
 ROUTES = "docs/spec/acting-master.md 8.1"
+PAIRS = "docs/spec/acting-master.md 8.3"
+COPIED = (SYNC_MASTER, TWO_COPIES, NO_DEGRADING)  # by a pair
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One promise.
 
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
-    it is measured. One `of_stores` is measured as well where a broker ran on a copy of another
-    one's store, the last member of a SyncStateSet lost its own, or unclean election made an empty
-    broker master (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas` where a broker
-    that refused its store got no other one; one `of_controllers` where the stores of most
-    controllers were removed at once, so that ids and epochs begin anew. `grounds` are the kinds of
-    answers
+    it is measured. Of brokers without controllers they must fulfil `in_pairs` instead of `needs`;
+    None: the claim means nothing there. One `of_stores` is measured as well where a broker ran on a
+    copy of another one's store, the last member of a SyncStateSet lost its own, or unclean election
+    made an empty broker master (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas`
+    where a broker that refused its store got no other one; one `of_controllers` where the stores of
+    most controllers were removed at once, so that ids and epochs begin anew. `grounds` are the
+    kinds of answers
     (``maxq.histories.grounds``) without which it cannot count as kept. A claim that needs
     `undisturbed` time is not judged in a history with an unknown act
     (``maxq.checkers.evidence.quiescence``). `checker` is the name of the checker that decides it,
@@ -55,6 +71,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     needs: tuple[Need, ...] = ()
     after_power: tuple[Need, ...] = ()
+    in_pairs: tuple[Need, ...] | None = None
     of_stores: bool = False
     of_replicas: bool = False
     of_controllers: bool = False
@@ -170,6 +187,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
+        in_pairs=COPIED,
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=(
@@ -209,6 +227,7 @@ CLAIMS: tuple[Claim, ...] = (
         "it, up to the end of the shorter.",
         source=HA,
         of_stores=True,
+        in_pairs=(),
         grounds=(REPLICA_LOG_READ,),
         checker="replicas",
         mutants=(
@@ -271,6 +290,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
+        in_pairs=COPIED,
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=(
@@ -298,6 +318,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
+        in_pairs=COPIED,
         grounds=(FINAL_READ,),
         checker="durability",
     ),
@@ -318,6 +339,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
+        in_pairs=COPIED,
         grounds=(FINAL_READ,),
         checker="durability",
     ),
@@ -328,6 +350,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         of_stores=True,
         of_replicas=True,
+        in_pairs=(),
         grounds=(RECOVERY, PROBE),
         undisturbed=True,
         checker="service",
@@ -408,6 +431,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="decided here",
         after_power=(SYNCED,),
         of_stores=True,
+        in_pairs=(),
         grounds=(RECOVERY,),
         checker="processes",
         mutants=("killed_broker_stays_down", "trimmed_start_is_zero"),
@@ -420,6 +444,7 @@ CLAIMS: tuple[Claim, ...] = (
         "only what was sent, at any time.",
         source=HA,
         of_stores=True,
+        in_pairs=(),
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=("pull_leaves_out_last",),
@@ -432,6 +457,25 @@ CLAIMS: tuple[Claim, ...] = (
         grounds=(CONTROLLER, BROKER),
         checker="epochs",
         mutants=("learner_joins_set",),
+    ),
+    Claim(
+        id="A8",
+        promise="A message of a pair is acknowledged only once it is on as many logs as "
+        "inSyncReplicas says.",
+        source=PAIRS,
+        needs=COPIED,
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        of_stores=True,
+        grounds=(BROKER,),
+        checker="copies",
+        mutants=(
+            "degrades_in_silence",
+            "master_counts_twice",
+            "near_is_copied",
+            "pair_acks_alone",
+            "sent_is_copied",
+        ),
     ),
     Claim(
         id="N1",
@@ -504,6 +548,7 @@ CLAIMS: tuple[Claim, ...] = (
         "less 2 s, apart, unless the lock was released in between.",
         source=QUEUE_LOCKS,
         needs=(STRICT,),
+        in_pairs=(STRICT,),
         grounds=(LOCK,),
         checker="locks",
         mutants=(
@@ -522,6 +567,7 @@ CLAIMS: tuple[Claim, ...] = (
         "leases, in strict mode.",
         source=QUEUE_LOCKS,
         needs=(STRICT,),
+        in_pairs=(STRICT,),
         grounds=(LOCK,),
         checker="locks",
         mutants=("lock_without_quorum",),
@@ -542,4 +588,5 @@ def unmade(claim: str, settings: Mapping[str, str] | None, *, power_lost: bool) 
     known = BY_ID.get(claim)
     if known is None or settings is None:
         return ()
-    return unfulfilled((*known.needs, *(known.after_power if power_lost else ())), settings)
+    needs = known.needs if settings.get(MODE) != PAIR else known.in_pairs or ()
+    return unfulfilled((*needs, *(known.after_power if power_lost else ())), settings)

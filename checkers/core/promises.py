@@ -19,6 +19,12 @@ class Need(msgspec.Struct, frozen=True):
     key: str
     value: str
 
+    def holds(self, value: str | None) -> bool:
+        """Whether a key has this value, or a larger number."""
+        if self.value.isdecimal() and (value or "").isdecimal():
+            return int(value or "") >= int(self.value)
+        return value == self.value
+
     def __str__(self) -> str:
         return f"{self.key.partition(':')[2]}={self.value}"
 
@@ -28,6 +34,13 @@ CLEAN = Need("controller:enableElectUncleanMaster", "false")
 SYNCED = Need("broker:flushDiskType", "SYNC_FLUSH")
 STRICT = Need("broker:lockInStrictMode", "true")
 WHOLE = Need("broker:syncFromLastFile", "false")  # else an empty slave lacks what is older
+
+# Of pairs: brokers without controllers.
+SYNC_MASTER = Need("broker:brokerRole", "SYNC_MASTER")
+TWO_COPIES = Need("broker:inSyncReplicas", "2")
+NO_DEGRADING = Need("broker:enableAutoInSyncReplicas", "false")
+
+MODE, PAIR = "broker:enableControllerMode", "false"  # in a run's effective settings
 
 # What RocketMQ 5.0 to 5.5 ship (BrokerConfig, MessageStoreConfig, ControllerConfig), for every key
 # that a promise or a checker reads.
@@ -40,6 +53,8 @@ DEFAULTS: dict[str, str] = {
     WHOLE.key: "false",
     MIN_IN_SYNC: "1",
     IN_SYNC: "1",
+    SYNC_MASTER.key: "ASYNC_MASTER",
+    NO_DEGRADING.key: "false",
 }
 # How promising each value is, where brokers of a set differ; numbers count as they are.
 _STRENGTH: dict[str, tuple[str, ...]] = {
@@ -48,6 +63,8 @@ _STRENGTH: dict[str, tuple[str, ...]] = {
     SYNCED.key: ("ASYNC_FLUSH", "SYNC_FLUSH"),
     STRICT.key: ("false", "true"),
     WHOLE.key: ("true", "false"),
+    SYNC_MASTER.key: ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),  # a slave acknowledges nothing
+    NO_DEGRADING.key: ("true", "false"),
 }
 # Keys that promise nothing and take nothing away: periods, time-outs, sizes. The bounds of liveness
 # claims follow those of them that lengthen what a cluster may take.
@@ -106,7 +123,7 @@ def weakest(of_nodes: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 def unfulfilled(needs: Sequence[Need], settings: Mapping[str, str]) -> tuple[Need, ...]:
     """The needs that settings do not fulfil."""
-    return tuple(n for n in needs if settings.get(n.key, DEFAULTS.get(n.key)) != n.value)
+    return tuple(n for n in needs if not n.holds(settings.get(n.key, DEFAULTS.get(n.key))))
 
 
 def copies(settings: Mapping[str, str]) -> int:

@@ -89,7 +89,7 @@ class Storyteller:
         return f"{text} Also at work then: the {told}." if told else text
 
     def _nearest(self, index: int, claim: str, of: str) -> tuple[Act | None, Act | None]:
-        acts = [act for act in self._acts if _concerns(act, claim, of)]
+        acts = [act for act in self._acts if concerns(act, claim, of)]
         at = bisect_left(acts, index, key=_ended)
         after = next((act for act in acts[at:] if _ended(act) > index), None)
         return (acts[at - 1] if at else None), after
@@ -101,7 +101,7 @@ class Storyteller:
             for act in self._acts
             if _ended(act) < index
             and not act.fault.passes
-            and _concerns(act, claim, of)
+            and concerns(act, claim, of)
             and any(act.over(node) > index for node in act.nodes)
         ]
 
@@ -257,7 +257,7 @@ def _healing(heal: Fault) -> str:
     return f"{heal.f}{of} at {ended_ns / 1e9:.3f} s (op {heal.ended})"
 
 
-def _concerns(act: Act, claim: str, of: str) -> bool:
+def concerns(act: Act, claim: str, of: str) -> bool:
     """Whether an act may have to do with an anomaly of a claim, about a broker set if given."""
     nodes = [n for n in act.nodes if not n.startswith("n") or claim.startswith("N")]
     brokers = [n for n in nodes if "-" in n]

@@ -3,8 +3,10 @@
 python -m maxq.checkers.judgement.claims_page > docs/claims.md
 """
 
+from collections.abc import Iterable
+
 from maxq.checkers.core.claims import CLAIMS, Claim
-from maxq.checkers.core.promises import keys
+from maxq.checkers.core.promises import Need, keys
 from maxq.histories.grounds import SAID
 
 _HEAD = """\
@@ -54,6 +56,25 @@ not promised where a broker that refused its damaged store got no other one: its
 fewer for good. {} are not promised where the stores of most controllers were removed at once, as
 the upgrade to 5.1.1 has it: ids and epochs begin anew then.
 """
+_IN_PAIRS = """
+## Without controllers
+
+Of brokers without controllers (`--mode pair`) only these claims are judged, under these settings;
+the others mean nothing there, and a run names them as n/a. A pair's log has no epochs, so it counts
+as one: S8 says that a slave's log is a piece of its master's. There S6 speaks of the master, which
+is the only one that takes messages.
+
+Their replication names nobody and compares nothing, so that some of what can happen is nobody's
+to refuse. Brokers with logs of one length and other bytes do not see it (S8 does, at the end of a
+run). Readers go to the end of a log, copied or not: a message that was answered
+FLUSH_SLAVE_TIMEOUT can be read, and be lost. A slave whose log is longer than its master's stays
+out and says so, as long as its process runs: started again after its master's log has grown
+beyond its own, it can no longer tell.
+
+| Claim | Made by |
+|---|---|
+"""
+
 _GROUNDS = """
 ## What a verdict rests on
 
@@ -95,18 +116,28 @@ def page() -> str:
         ", ".join(c.id for c in CLAIMS if c.of_replicas),
         ", ".join(c.id for c in CLAIMS if c.of_controllers),
     )
+    pairs = "".join(
+        f"| {c.id} | {_needs(c.in_pairs, c.after_power)} |\n"
+        for c in CLAIMS
+        if c.in_pairs is not None
+    )
+    made += _IN_PAIRS + pairs
     grounds += _UNDISTURBED.format(", ".join(c.id for c in CLAIMS if c.undisturbed))
     decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)
     return _HEAD + table + _MADE + made + _GROUNDS + grounds + _WHO_DECIDES + decided
 
 
+def _needs(needs: Iterable[Need], after_power: Iterable[Need]) -> str:
+    found = [f"`{n}`" for n in needs] + [f"⚡ `{n}`" for n in after_power]
+    return ", ".join(found) or "every run"
+
+
 def _row(claim: Claim) -> tuple[str, ...]:
-    needs = [f"`{n}`" for n in claim.needs] + [f"⚡ `{n}`" for n in claim.after_power]
     mutants = ", ".join(f"`{m}`" for m in claim.mutants) or "none yet"
     return (
         claim.id,
         claim.promise,
-        ", ".join(needs) or "every run",
+        _needs(claim.needs, claim.after_power),
         ", ".join(claim.grounds),
         f"`{claim.checker}`",
         mutants,

@@ -13,6 +13,7 @@ import msgspec
 
 from maxq.checkers.core.api import Anomaly, Harm
 from maxq.checkers.evidence.acts import Act, acts_of
+from maxq.checkers.evidence.story import concerns
 from maxq.checkers.judgement.cuts import in_short
 from maxq.checkers.judgement.phrases import said
 from maxq.checkers.judgement.runner import Results
@@ -26,6 +27,7 @@ ROWS_MAX, FAULTS_MAX = 50, 1000  # rows of a digest; faults that are named
 NO_FAULT = "no fault came before"
 ACKNOWLEDGED_BY = "acknowledged by "
 NOT_PROMISED = "not promised"
+WRONG_FIRST = frozenset(("acknowledged-uncopied",))  # later operations only show it
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}:\d{1,5}\b")
 
 
@@ -199,8 +201,10 @@ def _row(
         epoch=epoch if isinstance(epoch, int) else None,
     )
     # What came before the first half of it alone cannot be all of its cause.
-    row = msgspec.structs.replace(row, seen_ns=max(row.start_ns, wrong_ns))
-    return _caused(row, acts, first.acts, row.seen_ns)
+    seen_ns = row.start_ns if first.kind in WRONG_FIRST else max(row.start_ns, wrong_ns)
+    row = msgspec.structs.replace(row, seen_ns=seen_ns)
+    near = [act for act in acts if any(concerns(act, c, first.set) for c in first.claims)]
+    return _caused(row, near if not first.acts else acts, first.acts, row.seen_ns)
 
 
 def _sets(harms: Sequence[Harm]) -> tuple[str, ...]:
@@ -296,10 +300,10 @@ def _caused(row: Row, acts: Sequence[Act], blamed: Sequence[int], at_ns: int) ->
             earlier=len(guilty) - 1,
         )  # fmt: skip
     before = [act for act in acts if not act.fault.facts or not act.fault.facts.harmless]
-    before = [act for act in before if 0 <= act.fault.begun_ns <= at_ns]
+    before = [act for act in before if 0 <= _struck(act) <= at_ns]
     if not before:
         return row
-    last = max(before, key=lambda act: act.fault.begun_ns)
+    last = max(before, key=_struck)
     return msgspec.structs.replace(row, fault=in_short(last), fault_ns=_struck(last))
 
 

@@ -162,11 +162,12 @@ class Ticks(Alone):
             return chosen[:0]
         late = chosen[rows.begun[chosen] >= known.recovered]
         ok = rows.type[late] == TYPES.index("ok")
-        polled = rows.is_of(late, "poll") & rows.ext_has(late, ENDED) & ok
-        asked = rows.is_of(late, FETCH_OFFSET) & rows.ext_has(late, FINAL)
-        granted = rows.is_of(late, ACQUIRE) & ok
-        kept: Ints = late[rows.is_of(late, REPLICA_LOG) | polled | asked | granted]
-        return kept
+        kept = rows.is_of(late, REPLICA_LOG) | (rows.is_of(late, ACQUIRE) & ok)
+        polled, asked = rows.is_of(late, "poll") & ok, rows.is_of(late, FETCH_OFFSET)
+        kept[polled] |= rows.ext_has(late[polled], ENDED)
+        kept[asked] |= rows.ext_has(late[asked], FINAL)
+        found: Ints = late[kept]
+        return found
 
     def rows(self, event: Event, known: Looked) -> Iterator[tuple[str, Tick]]:
         op, begun = event.op, event.begun

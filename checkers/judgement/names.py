@@ -54,6 +54,7 @@ ANOMALIES: Mapping[str, str] = {
     "member-behind-confirmed": "S9b",
     "slave-ahead-of-master": "S10b",
     "learner-in-set": "S17",
+    "acknowledged-uncopied": "A8",
     "written-by-nobody": "S11b",
     # Liveness.
     "not-writable": "S13",

@@ -102,6 +102,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a broker outside the SyncStateSet was elected",
         "{n} times a broker outside the SyncStateSet was elected",
     ),
+    "acknowledged-uncopied": (
+        "a message was acknowledged before it was copied",
+        "{n} messages were acknowledged before they were copied",
+    ),
     "log-diverged": ("two replicas' logs differ", "{n} pairs of replicas' logs differ"),
     "epochs-differ": (
         "two replicas in sync disagree on the epochs of their log",

@@ -62,7 +62,20 @@ class Call(NamedTuple):
 def _word(value: Any) -> str:
     if isinstance(value, str):
         return shortened(value)
-    return shortened(msgspec.json.encode(value, enc_hook=str).decode())  # a keyword is a text
+    text = msgspec.json.encode(value, enc_hook=str, order="deterministic")  # a keyword is a text
+    return shortened(text.decode())
+
+
+def stated(state: Any) -> str:
+    """A state of an object in words, the same in every process: sets in order."""
+    match state:
+        case frozenset():
+            return f"{{{', '.join(sorted(map(stated, state)))}}}"
+        case tuple():
+            return f"({', '.join(map(stated, state))})"
+        case None:
+            return "nil"
+    return repr(state)
 
 
 def shortened(text: str) -> str:
@@ -100,6 +113,20 @@ class Calls(NamedTuple):
     def take(self, at: Ints | Mask) -> "Calls":
         """Some of the calls, in order."""
         return Calls(self.kinds, self.values, *(column[at] for column in self[2:]))
+
+    def by_process(self) -> Ints:
+        """The order of processes, and for each that of its begins."""
+        small = self.process.astype(np.int16)  # of these a stable sort takes linear time
+        fits = bool(np.all(small == self.process))
+        return np.argsort(small if fits else self.process, kind="stable")
+
+    def numbers(self, codes: Ints) -> Ints:
+        """The values of some codes, all of which are whole numbers."""
+        values = self.values
+        if isinstance(values, range):
+            found: Ints = codes * values.step + values.start
+            return found
+        return np.fromiter(map(values.__getitem__, codes.tolist()), np.int64, len(codes))
 
     def call(self, at: int) -> Call:
         """One call."""

@@ -39,7 +39,7 @@ def smallest(model: Model, calls: Calls, found: Decided, over: Over) -> Smallest
         calls: those of one key.
         found: why they are illegal.
     """
-    shrinking = _Shrinking(model, calls, over)
+    shrinking = _Shrinking(model.of_parts(found), calls, over)
     kept, why = shrinking.start(found)
     kept, why = shrinking.shrunk(kept, why)
     kept, why = shrinking.alone(kept, why)

@@ -7,8 +7,8 @@ which states may follow when a call takes effect (`step`). Everything else has a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.ties import Ties, by_values
@@ -19,6 +19,27 @@ if TYPE_CHECKING:  # numpy, for those who judge
 
 State = Hashable
 ANYTHING = "anything"  # what a call wants that wants some change, whichever
+
+
+class Client(NamedTuple):
+    """Who asks, when histories are made up: a process, `below` n (a number that is drawn), and the
+    next `value` to write."""
+
+    process: int
+    below: Callable[[int], int]
+    value: Callable[[], Any]
+
+
+class Drawn(NamedTuple):
+    """An operation that is made up: its name, what is asked, and what is answered; whether it
+    fails. One that must be `sure` has no effect where its answer is lost: nobody could go on."""
+
+    f: str
+    value: Any = None
+    answer: Any = None
+    fails: bool = False
+    sure: bool = False
+    ext: Mapping[str, Any] = {}
 
 
 class Model(ABC):
@@ -81,6 +102,17 @@ class Model(ABC):
         """Which calls of a key can be taken out of it, so that what is left can be blamed for
         nothing that the whole was not to blame for. By default by `brings` and `shows`."""
         return by_values(self, calls)
+
+    def ask(self, state: State, client: Client) -> Drawn | None:
+        """What a client may ask of an object in a state, and the right answer, for histories that
+        are made up (``maxq generate-history --model``); None: of this model none are."""
+        return None
+
+    def of_parts(self, found: Decided) -> "Model":
+        """The model that parts of a key are judged by, from which calls were taken out, and by
+        whose ties: where it calls one illegal, so does this model, whatever else was there.
+        `found` is what was found in the whole."""
+        return self
 
     def fast(self, calls: "Calls") -> Decided | None:
         """Decide one key without a search; None: not mine, search."""

@@ -21,13 +21,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple
 
-from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, shortened
+from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, shortened, stated
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import ANYTHING, Model
 
 OVER_BUDGET = "over-budget"  # what is said of a key whose search was not over
 LOOK_EVERY = 512  # configurations between two looks at the budget
-Used = tuple[int, ...]  # how many of each class of calls without an answer took effect
+Used = int  # how many of each class of calls without an answer took effect, so many bits each
 Place = tuple[int, int]  # a state, and a mask of the open calls that took effect
 Frontier = dict[Place, list[Used]]
 
@@ -37,6 +37,14 @@ Over = Callable[[], bool]  # whether the budget is used up
 
 class OverBudget(Exception):
     """A search was not over when its budget was."""
+
+
+class _Left(NamedTuple):
+    """What may still take effect under a mask: classes with the bits that are left of them, and
+    classes of calls without an answer that somebody wants."""
+
+    bits: list[tuple[int, int]]
+    lasting: list[int]
 
 
 class _Class(NamedTuple):
@@ -64,9 +72,14 @@ class _Search:
         self._slots: dict[int, int] = {}  # of open calls: the bit
         self._free: list[int] = []
         self._open: dict[int, int] = defaultdict(int)  # by class: the bits of its open calls
-        self._there: list[int] = []  # of each class without an answer: how many have begun
-        self._lasting: dict[int, int] = {}  # its place in `Used`
-        self._frontier: Frontier = {(0, 0): [()]}
+        self._lasting: dict[int, int] = {}  # of each class without an answer: how many have begun
+        self._shift: dict[int, int] = {}  # the place of its count in `Used`
+        self._width = calls.size.bit_length() + 1  # of a count, with a bit that it never reaches
+        self._guards = 0  # those bits
+        self._frontier: Frontier = {(0, 0): [0]}
+        # By mask and by state, as long as the open calls are the same.
+        self._left_of: dict[int, _Left] = {}
+        self._right_in: dict[int, int] = {}
         self._greatest, self._looked = 1, 0
 
     def _classified(self) -> list[int]:
@@ -107,99 +120,128 @@ class _Search:
         number = self._class_of[at]
         one = self._classes[number]
         if one.call.outcome == OPEN:
-            if one.reads:
-                return  # it shows nothing, and changes nothing
-            if number not in self._lasting:
-                self._lasting[number] = len(self._there)
-                self._there.append(0)
-            self._there[self._lasting[number]] += 1
+            if not one.reads:  # else it shows nothing, and changes nothing
+                self._last(number)
             return
         slot = self._free.pop() if self._free else len(self._slots)
         self._slots[at] = slot
         self._open[number] |= 1 << slot
+        self._forget()
         if one.reads:
             self._frontier = {
                 (state, mask | (1 << slot) if self._step(state, number) else mask): used
                 for (state, mask), used in self._frontier.items()
             }
 
+    def _last(self, number: int) -> None:
+        """One more call without an answer."""
+        if number not in self._lasting:
+            shift = self._width * len(self._lasting)
+            self._lasting[number], self._shift[number] = 0, shift
+            self._guards |= 1 << (shift + self._width - 1)
+        self._lasting[number] += 1
+        self._forget()
+
+    def _forget(self) -> None:
+        self._left_of.clear()
+        self._right_in.clear()
+
     def _end(self, at: int) -> bool:
         """Whether the call can have taken effect by now."""
         number, slot = self._class_of[at], self._slots[at]
         bit = 1 << slot
-        before = self._frontier
         after: Frontier = {}
-        todo: list[tuple[int, int, Used]] = []
-        for (state, mask), every in before.items():
-            for used in every:
-                if mask & bit:
-                    _keep(after, (state, mask ^ bit), used)
-                else:
-                    todo.append((state, mask, used))
         seen: Frontier = {}
-        for state, mask, used in todo:
-            _keep(seen, (state, mask), used)
+        for (state, mask), every in self._frontier.items():
+            if mask & bit:
+                after[state, mask ^ bit] = every
+            else:
+                seen[state, mask] = every
+        todo = [(*place, used) for place, every in seen.items() for used in every]
+        seen = {place: [*every] for place, every in seen.items()}
+        keep = self._keep
         while todo:
-            state, mask, used = todo.pop()
-            for new_state, new_mask, new_used in self._next(state, mask, used):
+            for state, mask, used in self._next(*todo.pop()):
                 self._look()
-                if new_mask & bit:
-                    _keep(after, (new_state, new_mask ^ bit), new_used)
-                elif _keep(seen, (new_state, new_mask), new_used):
-                    todo.append((new_state, new_mask, new_used))
-        if after:
-            self._frontier = after
-            self._open[number] ^= bit
-            if not self._open[number]:
-                del self._open[number]
-            self._free.append(self._slots.pop(at))
-            return True
-        return False
+                if mask & bit:
+                    keep(after, (state, mask ^ bit), used)
+                elif keep(seen, (state, mask), used):
+                    todo.append((state, mask, used))
+        if not after:
+            return False
+        self._frontier = after
+        self._open[number] ^= bit
+        if not self._open[number]:
+            del self._open[number]
+        self._free.append(self._slots.pop(at))
+        self._forget()
+        return True
 
     def _next(self, state: int, mask: int, used: Used) -> Iterator[tuple[int, int, Used]]:
         """The configurations after one more call has taken effect."""
-        wanted: set[Hashable] = set()
-        for number, bits in self._open.items():
-            left = bits & ~mask
-            if not left:
-                continue
-            one = self._classes[number]
-            if one.wants is not None:
-                wanted.add(one.wants)
-            if one.reads:
-                continue  # it took effect as soon as it could
+        left = self._left_of.get(mask) or self._left(mask)
+        for number, bits in left.bits:
             for new in self._step(state, number):
-                for bit in _bits(left):
-                    yield new, self._read(new, mask | bit), used
-        yield from self._lasting_next(state, mask, used, wanted)
-
-    def _lasting_next(
-        self, state: int, mask: int, used: Used, wanted: set[Hashable]
-    ) -> Iterator[tuple[int, int, Used]]:
-        left = [
-            (number, place) for number, place in self._lasting.items()
-            if self._there[place] > (used[place] if place < len(used) else 0)
-        ]  # fmt: skip
-        grown = True
-        while grown:  # a call without an answer may want what another one brings about
-            more = {self._classes[n].wants for n, _ in left
-                    if self._classes[n].gives in wanted} - wanted - {None}  # fmt: skip
-            wanted |= more
-            grown = bool(more)
-        for number, place in left:
-            gives = self._classes[number].gives
-            if gives is not None and gives not in wanted and ANYTHING not in wanted:
+                right = self._right(new)
+                for bit in _bits(bits):
+                    yield new, mask | bit | right, used
+        for number in left.lasting:
+            shift = self._shift[number]
+            if (used >> shift) & ((1 << self._width) - 1) >= self._lasting[number]:
                 continue
             for new in self._step(state, number):
                 if new != state:
-                    yield new, self._read(new, mask), _one_more(used, place)
+                    yield new, mask | self._right(new), used + (1 << shift)
 
-    def _read(self, state: int, mask: int) -> int:
-        """The mask, with the reads that are right in this state."""
-        for number, bits in self._open.items():
-            if bits & ~mask and self._classes[number].reads and self._step(state, number):
-                mask |= bits
-        return mask
+    def _left(self, mask: int) -> _Left:
+        bits, wanted = [], set[Hashable]()
+        for number, every in self._open.items():
+            if left := every & ~mask:
+                one = self._classes[number]
+                wanted.add(one.wants)
+                if not one.reads:  # those took effect as soon as they could
+                    bits.append((number, left))
+        self._left_of[mask] = found = _Left(bits, self._wanted(wanted - {None}))
+        return found
+
+    def _wanted(self, wanted: set[Hashable]) -> list[int]:
+        """Classes of calls without an answer that bring about what is wanted, or nobody knows what;
+        and those that bring about what they want."""
+        classes, grown = self._classes, True
+        while grown:
+            more = {classes[n].wants for n in self._lasting if classes[n].gives in wanted}
+            grown = not more <= wanted | {None}
+            wanted |= more - {None}
+        return [
+            n for n in self._lasting
+            if classes[n].gives is None or classes[n].gives in wanted or ANYTHING in wanted
+        ]  # fmt: skip
+
+    def _right(self, state: int) -> int:
+        """The bits of the open reads that are right in a state."""
+        found = self._right_in.get(state)
+        if found is None:
+            found = 0
+            for number, bits in self._open.items():
+                if self._classes[number].reads and self._step(state, number):
+                    found |= bits
+            self._right_in[state] = found
+        return found
+
+    def _keep(self, frontier: Frontier, place: Place, used: Used) -> bool:
+        """Add a configuration unless one that used no more is there; drop those that used more."""
+        have = frontier.get(place)
+        if have is None:
+            frontier[place] = [used]
+            return True
+        guards = self._guards
+        guarded = used | guards
+        for other in have:  # a guard is left where a count is no greater
+            if (guarded - other) & guards == guards:
+                return False
+        have[:] = [other for other in have if ((other | guards) - used) & guards != guards]
+        have.append(used)
+        return True
 
     def _step(self, state: int, number: int) -> tuple[int, ...]:
         found = self._steps.get((state, number))
@@ -228,7 +270,7 @@ class _Search:
         call = self._calls.call(at)
         others = sorted(self._calls.call(n).begun for n in self._slots if n != at)
         known = {self._states[state] for state, _ in self._frontier}
-        states = sorted(shortened(repr(state)) for state in known)
+        states = sorted(shortened(stated(state)) for state in known)
         shown = ", ".join(states[:4])
         shown += f" and {len(states) - 4} more" if len(states) > 4 else ""
         helpless = f"none of the {len(others)} other open calls makes it possible"
@@ -249,32 +291,6 @@ def _events(calls: Calls) -> Iterator[tuple[int, int, bool]]:
         if outcome != OPEN:
             found.append((end, at, True))
     return iter(sorted(found))
-
-
-def _keep(frontier: Frontier, place: Place, used: Used) -> bool:
-    """Add a configuration unless one that used no more is there; drop those that used more."""
-    have = frontier.get(place)
-    if have is None:
-        frontier[place] = [used]
-        return True
-    if any(_within(other, used) for other in have):
-        return False
-    have[:] = [other for other in have if not _within(used, other)]
-    have.append(used)
-    return True
-
-
-def _within(one: Used, other: Used) -> bool:
-    """Whether one used no more of each class than the other."""
-    if len(one) > len(other):
-        other = other + (0,) * (len(one) - len(other))
-    return all(a <= b for a, b in zip(one, other, strict=False))
-
-
-def _one_more(used: Used, place: int) -> Used:
-    counts = list(used) + [0] * (place + 1 - len(used))
-    counts[place] += 1
-    return tuple(counts)
 
 
 def _bits(mask: int) -> Iterator[int]:

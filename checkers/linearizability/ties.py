@@ -56,10 +56,7 @@ def by_values(model: Values, calls: "Calls") -> Ties:
         if call.kind not in model.reads:
             for value in model.brings(call):
                 makers[value].append(at)
-    sources = [
-        [m for value in model.shows(call) for m in makers.get(value, ()) if m != at]
-        for at, call in enumerate(every)
-    ]
+    sources = [_sources(model, every, makers, at) for at in range(len(every))]
     taken = [at for at, call in enumerate(every) if call.kind not in model.reads and sources[at]]
     silent = [
         at
@@ -68,6 +65,18 @@ def by_values(model: Values, calls: "Calls") -> Ties:
     ]
     return Ties(joined(len(every), ((at, other) for at in taken for other in sources[at])),
                 sources.__getitem__, silent)  # fmt: skip
+
+
+def _sources(
+    model: Values, every: "list[Call]", makers: dict[Hashable, list[int]], at: int
+) -> list[int]:
+    """The calls that may have brought what a call shows: they began before it was over. Of a value
+    that none of those brings, the first that ever does."""
+    found = []
+    for value in model.shows(every[at]):
+        some = [m for m in makers.get(value, ()) if m != at]
+        found += [m for m in some if every[m].begun < every[at].ended] or some[:1]
+    return found
 
 
 def joined(size: int, pairs: Iterable[tuple[int, int]]) -> list[int]:

@@ -12,7 +12,7 @@ too soon, and its key is left to its rows.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,12 +41,17 @@ def elements(rows: Rows, chosen: Ints, key_of: Callable[[Event], int]) -> Dealin
     Raises:
         HistoryError: a value is no key.
     """
-    found = scan(rows.values(chosen), _GRAMMAR)
-    foreign = chosen[~found.plain]
+    texts: Any = rows.values(chosen).dictionary_encode()  # of all values few are different
+    code = texts.indices.fill_null(len(texts.dictionary)).to_numpy()
+    found = scan(texts.dictionary, _GRAMMAR)
+    plain = np.append(found.plain, False)[code]
+    key = np.zeros(len(found.plain) + 1, np.int64)
+    key[found.row] = found.value
+    foreign = chosen[~plain]
     unsure = [
         key_of(Event(op, begun, bool(rows.open[at]))) for at, op, begun in rows.events(foreign)
     ]
-    row = chosen[found.row]
+    row = chosen[plain]
     kind, gives_back = rows.type[row], rows.is_of(row, RELEASE)
     says = np.full(len(row), _NOTHING, np.int8)
     says[~gives_back & (kind == OK)] = GRANTED
@@ -61,7 +66,7 @@ def elements(rows: Rows, chosen: Ints, key_of: Callable[[Event], int]) -> Dealin
         "begun_ns": np.where(rows.begun < rows.index, rows.begun_ns, -1)[row],
         "says": says,
     }
-    return Dealing(found.value[told], row, arrays, foreign, frozenset(unsure))
+    return Dealing(key[code[plain]][told], row, arrays, foreign, frozenset(unsure))
 
 
 class Clean(NamedTuple):

@@ -295,10 +295,9 @@ def _runs(key: int, log: _Log, known: LogFacts) -> _Runs:
             elif not held or step.seeks:
                 # One that only lists the key goes on with the run of a read before it.
                 seek = step.begun if step.ok and step.seeks else -1
-                goes_on = reads.any(process, cuts[-1], step.at) or ends.any(
-                    process, cuts[-1], step.at
-                )
-                if step.seeks or not goes_on:
+                if step.seeks or not (
+                    reads.any(process, cuts[-1], step.at) or ends.any(process, cuts[-1], step.at)
+                ):
                     cuts.append(step.at)
                     born.append((seek >= 0, seek))
                 held = True

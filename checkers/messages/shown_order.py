@@ -10,6 +10,7 @@ Source: docs/spec/checkers.md 2.3.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from maxq.checkers.evidence.log import Assignment, Step, Value
@@ -70,14 +71,15 @@ def out_of_order(key: int, steps: Sequence[Step], found: Iterable[Finding]) -> I
 
 def _sends(key: int, steps: Sequence[Step]) -> Iterator[tuple[Value, _Sent]]:
     since: dict[int, int] = {}
-    for number, step in enumerate(steps):
+    numbers = count()
+    for step in steps:
         if isinstance(step, Assignment):
             if key not in step.keys:
                 since[step.process] = step.at
         elif step.type != "fail":
-            for n, e in enumerate(step.sent):
-                first = since.get(step.process, -1)
-                yield e.value, _Sent(step.process, first, number + n, step.at)
+            first = since.get(step.process, -1)
+            for e in step.sent:
+                yield e.value, _Sent(step.process, first, next(numbers), step.at)
 
 
 def _finding(key: int, late: _Shown, before: _Shown) -> Finding:

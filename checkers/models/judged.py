@@ -19,6 +19,9 @@ from maxq.histories.history import History
 
 LOOKS_FIRST = 200  # at the budget, that a key gets before all others had their turn
 SHRUNK_MAX = 4  # keys without a legal order of which a counterexample is made
+UNANSWERED = Decided(
+    "unknown", "fast test", "never-answered", "no call succeeded: it tests nothing"
+)
 OUTCOMES = {"ok": OK, "fail": FAILED, "info": OPEN}
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from maxq.checkers.linearizability import growing
-from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
+from maxq.checkers.linearizability.calls import OK, OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
-from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.exact import growing
+from maxq.checkers.linearizability.model import Client, Drawn, Model, State
 from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.shapes import keyed
 from maxq.histories.op import HistoryError, Op
@@ -41,16 +41,26 @@ class KeyValue(Model):
         elif call.outcome == OPEN or call.result == state:
             yield state
 
+    def ask(self, state: State, client: Client) -> Drawn:
+        if client.below(2):
+            return Drawn(GET, None, state)
+        text = f"{client.value()} "
+        return Drawn(APPEND if client.below(4) else PUT, text, text)
+
     def ties(self, calls: Calls) -> Ties:
         every = [calls.call(at) for at in range(calls.size)]
         made = [(at, call) for at, call in enumerate(every) if call.kind != GET]
+        puts = [call for _, call in made if call.kind == PUT and call.outcome == OK]
 
         def needs(at: int) -> Iterable[int]:
-            """A text shows the parts that it is made of."""
+            """A text shows the parts that it is made of, of which none was there before a put that
+            was over before the text was asked for."""
             get = every[at]
             if get.kind != GET or get.result is None:
                 return ()
-            return [n for n, c in made if c.begun < get.ended and c.argument in get.result]
+            last = max((put.begun for put in puts if put.ended < get.begun), default=-1)
+            there = [(n, c) for n, c in made if c.begun < get.ended and c.ended > last]
+            return [n for n, c in there if c.argument in get.result]
 
         return alone(calls.size, needs)
 

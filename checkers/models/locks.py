@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from maxq.checkers.linearizability import holds, permits
 from maxq.checkers.linearizability.calls import Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
-from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.exact import holds, permits
+from maxq.checkers.linearizability.model import Client, Drawn, Model, State
 from maxq.checkers.linearizability.ties import Ties
 from maxq.checkers.models.shapes import frozen, keyed
 from maxq.histories.op import HistoryError, Op
@@ -33,6 +33,11 @@ class Mutex(Model):
                 yield call.argument
         elif state == call.argument:
             yield None
+
+    def ask(self, state: State, client: Client) -> Drawn:
+        if state == client.process:
+            return Drawn(holds.RELEASE)
+        return Drawn(holds.ACQUIRE, fails=state is not None, sure=True)
 
     def ties(self, calls: Calls) -> Ties:
         return holds.ties(calls)
@@ -71,6 +76,15 @@ class RwLock(Mutex):
             elif not readers:
                 yield call.argument, readers
 
+    def ask(self, state: State, client: Client) -> Drawn:
+        held: tuple[int | None, frozenset[int]] = state  # type: ignore[assignment]
+        writer, readers = held
+        if client.process == writer or client.process in readers:
+            return Drawn(holds.RELEASE)
+        if client.below(3):
+            return Drawn(permits.READ, fails=writer is not None, sure=True)
+        return Drawn(permits.WRITE, fails=writer is not None or bool(readers), sure=True)
+
     def fast(self, calls: Calls) -> Decided | None:
         return permits.rw_lock(calls)
 
@@ -101,6 +115,12 @@ class Semaphore(Mutex):
         elif call.argument in there:
             at = there.index(call.argument)
             yield there[:at] + there[at + 1 :]
+
+    def ask(self, state: State, client: Client) -> Drawn:
+        there: tuple[int, ...] = state  # type: ignore[assignment]
+        if client.process in there:
+            return Drawn(holds.RELEASE)
+        return Drawn(holds.ACQUIRE, fails=len(there) > 1, sure=True, ext={"permits": 2})
 
     def fast(self, calls: Calls) -> Decided | None:
         return permits.semaphore(calls)

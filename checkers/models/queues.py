@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from maxq.checkers.linearizability import queues
 from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
-from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.exact import matched, queues
+from maxq.checkers.linearizability.model import Client, Drawn, Model, State
+from maxq.checkers.linearizability.ties import Ties
 from maxq.checkers.models.shapes import frozen, keyed
 from maxq.histories.op import HistoryError, Op
 
@@ -46,6 +47,21 @@ class FifoQueue(Model):
         elif inside and (call.outcome == OPEN or inside[0] == call.result):
             yield inside[1:]
 
+    def ask(self, state: State, client: Client) -> Drawn:
+        inside: tuple[State, ...] = state  # type: ignore[assignment]
+        if client.below(2):
+            value = client.value()
+            return Drawn("enqueue", value, value)
+        return Drawn("dequeue", None, self.next(inside, client))
+
+    @staticmethod
+    def next(inside: tuple[State, ...], client: Client) -> State:
+        """What is taken of what is inside."""
+        return inside[0] if inside else None
+
+    def ties(self, calls: Calls) -> Ties:
+        return matched.ties(calls)
+
     def fast(self, calls: Calls) -> Decided | None:
         return queues.decide(calls)
 
@@ -68,5 +84,10 @@ class Queue(FifoQueue):
                 if call.outcome == OPEN or value == call.result:
                     yield inside[:at] + inside[at + 1 :]
 
+    @staticmethod
+    def next(inside: tuple[State, ...], client: Client) -> State:
+        """Any of them."""
+        return inside[client.below(len(inside))] if inside else None
+
     def fast(self, calls: Calls) -> Decided | None:
-        return None
+        return queues.decide(calls, ordered=False)

@@ -1,13 +1,14 @@
 """Registers: one value, written, read and compared-and-set."""
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from maxq.checkers.linearizability import overwriting, registers
-from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, Row
+from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, CallsMaker, Row
 from maxq.checkers.linearizability.decided import Decided
-from maxq.checkers.linearizability.model import ANYTHING, Model, State
-from maxq.checkers.linearizability.ties import Ties, alone, by_values
+from maxq.checkers.linearizability.exact import overwriting, registers
+from maxq.checkers.linearizability.model import ANYTHING, Client, Drawn, Model, State
+from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.shapes import frozen, keyed, pair_in
 from maxq.histories.op import Op
 
@@ -46,6 +47,15 @@ class CasRegister(Model):
                 yield state
         elif call.argument == state:
             yield call.other
+
+    def ask(self, state: State, client: Client) -> Drawn:
+        kind, value = client.below(10), client.value()
+        if kind < 5:
+            return Drawn(registers.READ, None, state)
+        if kind < 8:
+            return Drawn(registers.WRITE, value, value)
+        old = state if client.below(2) else client.below(9)
+        return Drawn(registers.CAS, [old, value], [old, value], fails=old != state)
 
     def gives(self, call: Call) -> Hashable:
         return ("value", call.other if call.kind == registers.CAS else call.argument)
@@ -86,6 +96,12 @@ class Register(CasRegister):
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         return () if begun.f == registers.CAS else super().read(begun, ended)
 
+    def ask(self, state: State, client: Client) -> Drawn:
+        value = client.value()
+        if client.below(2):
+            return Drawn(registers.READ, None, state)
+        return Drawn(registers.WRITE, value, value)
+
 
 class MultiRegister(Model):
     """Several registers that are read and written together: `txn` [["read" k v], ["write" k v] …].
@@ -112,11 +128,34 @@ class MultiRegister(Model):
                 return
         yield frozenset(have.items())
 
-    def brings(self, call: Call) -> Iterable[Hashable]:
-        return [(key, value) for what, key, value in call.argument if what == "w"]
-
-    def shows(self, call: Call) -> Iterable[Hashable]:
-        return [(key, value) for what, key, value in call.argument if what == "r"]
+    def ask(self, state: State, client: Client) -> Drawn:
+        have: dict[Any, Any] = dict(state)  # type: ignore[call-overload]
+        parts = []
+        for key in ("x", "y")[client.below(2) :]:
+            if client.below(2) and key in have:
+                parts.append(["r", key, have[key]])
+            else:
+                have[key] = client.value()
+                parts.append(["w", key, have[key]])
+        return Drawn("txn", [[f, key, v if f == "w" else None] for f, key, v in parts], parts)
 
     def ties(self, calls: Calls) -> Ties:
-        return alone(calls.size, by_values(self, calls).needs)
+        """Of each register as if there were no other."""
+        makers: dict[Any, tuple[list[int], CallsMaker]] = defaultdict(lambda: ([], CallsMaker()))
+        for at in range(calls.size):
+            call = calls.call(at)
+            for what, key, value in call.argument:
+                positions, maker = makers[key]
+                positions.append(at)
+                row = (
+                    Row(key, registers.WRITE, value)
+                    if what == "w"
+                    else Row(key, registers.READ, result=value)
+                )
+                maker.add(row, call.begun, call.ended, call.outcome, call.process)
+        found: dict[int, set[int]] = defaultdict(set)
+        for positions, maker in makers.values():
+            needs = overwriting.ties(maker.done()).needs
+            for at, position in enumerate(positions):
+                found[position] |= {positions[n] for n in needs(at)} - {position}
+        return alone(calls.size, found.__getitem__)

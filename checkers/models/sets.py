@@ -1,12 +1,14 @@
 """Sets that grow, counters, and numbers that are given out once."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 from maxq.checkers.linearizability.calls import OK, OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import LEGAL, Decided
-from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.exact import sets
+from maxq.checkers.linearizability.model import Client, Drawn, Model, State
 from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.shapes import frozen, keyed
 from maxq.histories.op import HistoryError, Op
@@ -37,6 +39,16 @@ class GrowSet(Model):
             yield inside | {call.argument}
         elif call.outcome == OPEN or call.result == state:
             yield state
+
+    def ask(self, state: State, client: Client) -> Drawn:
+        inside: frozenset[Any] = state  # type: ignore[assignment]
+        if client.below(2) or not inside:
+            value = client.value()
+            return Drawn("add", value, value)
+        return Drawn("read", None, sorted(inside, key=repr))
+
+    def fast(self, calls: Calls) -> Decided | None:
+        return sets.decide(calls)
 
 
 def _members(op: Op, value: object) -> frozenset[object]:
@@ -69,6 +81,12 @@ class Counter(Model):
         elif call.outcome == OPEN or call.result == state:
             yield state
 
+    def ask(self, state: State, client: Client) -> Drawn:
+        if client.below(2):
+            return Drawn("read", None, state)
+        number = client.below(3) + 1
+        return Drawn("add", number, number)
+
     def ties(self, calls: Calls) -> Ties:
         adds, reads = calls.of("add"), calls.of("read")
 
@@ -98,6 +116,10 @@ class UniqueIds(Model):
             yield state
         elif call.result not in given:
             yield given | {call.result}
+
+    def ask(self, state: State, client: Client) -> Drawn:
+        given: frozenset[State] = state  # type: ignore[assignment]
+        return Drawn("generate", None, len(given))
 
     def fast(self, calls: Calls) -> Decided | None:
         seen: dict[object, Call] = {}

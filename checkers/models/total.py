@@ -1,13 +1,14 @@
 """What was put in and what came out: a queue drained to its end, and a set read again and again."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from maxq.checkers.linearizability.calls import FAILED, NEVER, OK, OPEN, Call, Calls, Row
+from maxq.checkers.linearizability.calls import FAILED, NEVER, OK, OPEN, Call, Calls, Ints, Row
 from maxq.checkers.linearizability.decided import Decided
+from maxq.checkers.linearizability.exact.elements import Elements
 from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.queues import EMPTY_ERRORS
 from maxq.checkers.models.rule import Rule, illegal, legal, unsure
@@ -143,16 +144,13 @@ class SetFull(Rule):
             yield Row(key, "read", result=None if shown is None else tuple(map(frozen, shown)))
 
     def fast(self, calls: Calls) -> Decided:
-        every = [calls.call(at) for at in range(calls.size)]
-        adds: dict[Any, Call] = {}
-        for call in every:
-            if call.kind == "add" and (call.argument not in adds or call.outcome != FAILED):
-                adds[call.argument] = call
-        reads = [c for c in every if c.kind == "read" and c.outcome == OK]
-        for call in reads:
-            if (found := _impossible(call, adds)) is not None:
-                return found
-        return _elements(adds, reads)
+        adds: dict[Any, int] = {}
+        for at in np.flatnonzero(calls.of("add")).tolist():
+            value = calls.values[calls.argument[at]]
+            if value not in adds or calls.outcome[at] != FAILED:
+                adds[value] = at
+        reads = np.flatnonzero(calls.of("read") & (calls.outcome == OK)).tolist()
+        return _elements(calls, adds, reads)
 
     def ties(self, calls: Calls) -> Ties:
         needs, reads = super().ties(calls).needs, calls.of("read")
@@ -167,43 +165,38 @@ class SetFull(Rule):
         return alone(calls.size, both)
 
 
-def _impossible(call: Call, adds: dict[Any, Call]) -> Decided | None:
-    """A read with an element twice, or one that nobody added."""
-    for value, count in Counter(call.result).items():
-        if value not in adds:
-            return illegal("unexpected", f"{call.said()} shows what nobody added", call)
-        if adds[value].outcome == FAILED:
-            why = f"{call.said()} shows what only {adds[value].said()} added"
-            return illegal("aborted", why, adds[value], call)
-        if count > 1:
-            return illegal("duplicated", f"{call.said()} shows an element twice", call)
-    return None
+def _elements(calls: Calls, adds: dict[Any, int], reads: list[int]) -> Decided:
+    order = sorted(adds.values())
+    number = {calls.values[calls.argument[at]]: n for n, at in enumerate(order)}
+    at = np.array(order, np.int64)
+    elements = Elements(calls.begun[at], np.where(calls.outcome[at] == OK, calls.ended[at], NEVER))
+    failed = calls.outcome[at] == FAILED
+    for one in reads:
+        result = calls.values[calls.result[one]]
+        shown = np.fromiter((number.get(v, -1) for v in result), np.int64, len(result))
+        if np.any(shown < 0):
+            return illegal("unexpected", f"{calls.call(one).said()} shows what nobody added",
+                           calls.call(one))  # fmt: skip
+        if np.any(failed[shown]):
+            add = calls.call(int(at[shown[failed[shown]][0]]))
+            why = f"{calls.call(one).said()} shows what only {add.said()} added"
+            return illegal("aborted", why, add, calls.call(one))
+        if not elements.read(int(calls.begun[one]), int(calls.ended[one]), shown):
+            return illegal("duplicated", f"{calls.call(one).said()} shows an element twice",
+                           calls.call(one))  # fmt: skip
+    return _fates(calls, at, reads, elements)
 
 
-def _elements(adds: dict[Any, Call], reads: list[Call]) -> Decided:
-    shows = [(call, frozenset(call.result)) for call in reads]
-    stable, stale, never = 0, None, None
-    for value, add in adds.items():
-        if add.outcome == FAILED:
-            continue
-        after = [(c, value in s) for c, s in shows if c.ended > add.begun]
-        present = [c for c, has in after if has]
-        absent = [c for c, has in after if not has]
-        known = min([add.ended, *(c.ended for c in present)])
-        last = present[-1].begun if present else -1
-        gone = [c for c in absent if c.begun > known and c.begun > last]
-        if gone:
-            why = f"{add.said()} was known, and neither {gone[-1].said()} nor a later read has it"
-            return illegal("lost", why, add, *present[-1:], gone[-1])
-        if not present or (absent and absent[-1].begun > last):
-            never = never or add
-            continue
-        stable += 1
-        if absent and absent[-1].begun > known and known < NEVER:
-            stale = stale or (add, absent[-1])
-    if stable:
-        if stale:
-            return legal("stale", f"{stale[1].said()} lacks what {stale[0].said()} had added")
-        return legal()
-    shown = [never] if never else []
-    return unsure("never-read", "no element was read for good", *shown)
+def _fates(calls: Calls, adds: Ints, reads: list[int], elements: Elements) -> Decided:
+    if (lost := elements.lost()) is not None:
+        add, last = calls.call(int(adds[lost.element])), calls.call(reads[lost.absent])
+        why = f"{add.said()} was known, and neither {last.said()} nor a later read has it"
+        present = [calls.call(reads[lost.shown])] if lost.shown >= 0 else []
+        return illegal("lost", why, add, *present, last)
+    if not np.any(elements.stable()):
+        some = adds[calls.outcome[adds] != FAILED][:1].tolist()
+        return unsure("never-read", "no element was read for good", *map(calls.call, some))
+    if (stale := elements.stale()) is not None:
+        add, last = calls.call(int(adds[stale.element])), calls.call(reads[stale.absent])
+        return legal("stale", f"{last.said()} lacks what {add.said()} had added")
+    return legal()

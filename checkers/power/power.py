@@ -36,6 +36,7 @@ UNPLANTED: Mapping[str, str] = {
     "S16": "what is planted under S6, S11 and S12 breaks it too",
     "S17": "only a run with a learner has a place for it",
     "B13": "only a run in which a log gets old has a place for it",
+    "A8": "only whole logs show which copies there are, and no single answer about one",
     "L1": "a second grant is planted under L2",
 }
 NO_PLACE = "this run has no place for it"
@@ -98,7 +99,7 @@ def power_of(
     judges: dict[str, _Judge] = {}
     for wrong in WRONGS:
         checker = by_name.get(wrong.checker)
-        if checker is not None:
+        if checker is not None and wrong.claims[0] not in context.absent:
             judge = judges.get(wrong.checker)
             if judge is None:
                 judge = judges[wrong.checker] = _judge_of(checker, history, context)

@@ -33,11 +33,11 @@ def moved_starts(name: str, replicas: Sequence[Said]) -> tuple[list[Found], int]
     judged = 0
     last: dict[str, Epochs] = {}  # by node
     for s in sorted(replicas, key=lambda s: s.at):
-        if s.view.epochs == last.get(s.view.node):
-            judged += len(s.view.epochs)  # as was said before, with the same findings
-            continue
-        last[s.view.node] = s.view.epochs
-        for epoch in s.view.epochs:
+        before, epochs = last.get(s.view.node, ())[:-1], s.view.epochs  # the last one's end grows
+        same = len(before) if epochs[: len(before)] == before else 0
+        judged += same  # as was said before, with the same findings
+        last[s.view.node] = epochs
+        for epoch in epochs[same:]:
             start, a = first.setdefault(epoch.epoch, (epoch.start, s))
             judged += a is not s
             if start != epoch.start and epoch.epoch not in found:

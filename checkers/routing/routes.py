@@ -199,9 +199,10 @@ def _late(
                 continue
             span = welcome.undisturbed.of([namesrv], [death.node]).at(death.at + 1)
             if span is not None and _was_undisturbed(span, death, context):
-                due = Interval(death.at, death.since_ns + context.shrink_ns, span.until)
+                until = min(span.until, death.until)
+                due = Interval(death.at, death.since_ns + context.shrink_ns, until)
                 inside = reported[slice_between(ends, due)]
-                yield from ((death, s) for s in inside if within(s, due) and s.at < death.until)
+                yield from ((death, s) for s in inside if within(s, due))
 
 
 def _was_undisturbed(span: Interval, death: Death, context: Context) -> bool:

@@ -8,7 +8,7 @@ Operations: `push` v; `pop` (its completion has the value, and nothing where the
 from collections.abc import Iterable
 
 from maxq.checkers.linearizability.calls import OPEN, Call, Row
-from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.model import Client, Drawn, Model, State
 from maxq.histories.op import Op
 
 
@@ -31,6 +31,13 @@ class Stack(Model):
             return [(*inside, call.argument)]
         top = inside[-1] if inside else None
         return [inside[:-1]] if call.outcome == OPEN or call.result == top else []
+
+    def ask(self, state: State, client: Client) -> Drawn:
+        inside: tuple[State, ...] = state  # type: ignore[assignment]
+        if client.below(2):
+            value = client.value()
+            return Drawn("push", value, value)
+        return Drawn("pop", None, inside[-1] if inside else None)
 
 
 STACK = Stack()

@@ -5,12 +5,14 @@ from typing import Any
 
 import click
 
-from maxq.harness.cli.given.param_types import Name
+from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Name
+from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.run import provenance
 from maxq.harness.schedule import generated
 from maxq.workloads.generated.asked.kinds import WORKLOADS, help_lines
 from maxq.workloads.generated.asked.request import FORMATS, PLACES, Refusal, Request, parsed
+from maxq.workloads.of_models.request import ANOMALIES, ModelRequest
 
 HELP = "help"
 EPILOG = """
@@ -18,12 +20,21 @@ EPILOG = """
 Examples:
   maxq generate-history --workload queue --ops 100000 --out big && maxq check big
   maxq generate-history --workload queue --ops 400 --anomalies lost-write=3,phantom=1 --out small
+  maxq generate-history --model fifo-queue --ops 200 --anomalies stale=1 --out small
   maxq generate-history --anomalies help
 """
 
 
 @click.command(epilog=EPILOG)
 @click.option("--workload", type=Name(WORKLOADS), help="whose operations there are many of")
+@click.option(
+    "--model", type=Name(known_models, "NAME"), help="calls of a model's objects, and no run"
+)
+@click.option("--keys", type=int, default=1, show_default=True, help="of a model: objects")
+@click.option(
+    "--values", type=int, default=0, help="of a model: how many are written; default: all differ"
+)
+@PLUGIN_OPTION
 @click.option("--ops", type=int, default=10_000, show_default=True, help="of clients, about")
 @click.option("--concurrency", type=int, default=10, show_default=True, help="client threads")
 @click.option(
@@ -54,14 +65,21 @@ def generate_history(out: Path | None, to: Any, anomalies: str, **given: Any) ->
     """Write a run's folder with a history that is made up: correct but for the anomalies asked for.
 
     It is judged as any run: `maxq check OUT`. What was planted, with the operations that show it
-    and the names by which it may be called, is in OUT/planted.json.
+    and the names by which it may be called, is in OUT/planted.json. With --model it is a history of
+    calls, and no run: `maxq check OUT/history.parquet --model NAME`.
     """
     if anomalies == HELP:
-        for line in help_lines():
+        for line in [*help_lines(), *model_lines()]:
             echo(line)
         return 0
-    if out is None or not given["workload"]:
-        raise click.UsageError("--workload and --out are needed")
+    workload, model, more = given.pop("workload"), given.pop("model"), _of_models(given)
+    if out is None or (workload is None) == (model is None):
+        raise click.UsageError("--out is needed, and either --workload or --model")
+    if model is not None:
+        return _generate_calls(out, to, anomalies, {"model": model, **given, **more})
+    if more:
+        raise click.UsageError(f"--{next(iter(more))} is for --model")
+    given["workload"] = workload
     # Imported here: these need numpy, and the command line is to begin without it.
     from maxq.workloads.generated.world import Outcome
     from maxq.workloads.generated.writing import generate
@@ -81,4 +99,37 @@ def generate_history(out: Path | None, to: Any, anomalies: str, **given: Any) ->
     echo(f"{out}: {written.rows:,} events, {written.ops:,} operations of clients in the main part")
     for kind, count in written.counts().items():
         echo(f"  planted: {kind}={count}")
+    return 0
+
+
+def model_lines() -> list[str]:
+    """What can be planted in a model's calls, a line each."""
+    wide = max(map(len, ANOMALIES))
+    return ["With --model:", *(f"  {name:{wide}}  {what}" for name, what in ANOMALIES.items())]
+
+
+def _of_models(given: dict[str, Any]) -> dict[str, int]:
+    """Takes the options out that are for models, and returns those that say something."""
+    keys, values = given.pop("keys"), given.pop("values")
+    return {**({"keys": keys} if keys != 1 else {}), **({"values": values} if values else {})}
+
+
+def _generate_calls(out: Path, to: Any, anomalies: str, given: dict[str, Any]) -> int:
+    """Write a history of calls."""
+    from maxq.harness.cli.histories.generated_calls import write  # numpy, as below
+    from maxq.workloads.of_models.making import made
+
+    at, broker_sets = given.pop("at"), given.pop("broker_sets")
+    if at != "anywhere" or broker_sets:
+        raise click.UsageError("--at and --broker-sets are for --workload")
+    try:
+        request = ModelRequest(anomalies=parsed(anomalies), **given)
+        done = made(request, known_models()[request.model])
+        path = write(request, done, out, to)
+    except Refusal as why:
+        raise click.UsageError(str(why)) from None
+    echo(f"{path}: {len(done.ops):,} events of {request.ops:,} operations")
+    for wrong in done.planted:
+        echo(f"  planted: {wrong.kind} at ops {'-'.join(map(str, wrong.ops))}")
+    echo(f"judge it: maxq check {path} --model {request.model}")
     return 0

@@ -47,7 +47,7 @@ from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged, judge_stored
 from maxq.harness.sampling.factors import coverage
 from maxq.harness.schedule.format import Schedule, encode
-from maxq.harness.schedule.options import PROFILES
+from maxq.harness.schedule.options import MODES, PROFILES
 from maxq.histories.aliases import current
 from maxq.histories.store import write_whole
 from maxq.nemeses.catalogue import fault_names
@@ -150,6 +150,13 @@ def lateness_of(script: Schedule, judged: Judged) -> Iterator[str]:
     "--mutant", type=Name(mutants.names, "NAME"), default=None, help="with this seeded bug"
 )
 @click.option(
+    "--mode",
+    type=Name(list(MODES)),
+    default=MODES[0],
+    show_default=True,
+    help="who says which broker is master: controllers, or, in a pair, its settings",
+)
+@click.option(
     "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
 )
 @click.option(
@@ -180,14 +187,16 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     """
     wanted = wanted_seeds(seeds)
     length_ns = given["length"] or 0
+    pairs = given["mode"] == MODES[1]
     campaign = Campaign(
-        store.resolve() / "simulated" / (given["mutant"] or "reference"),
+        store.resolve() / "simulated" / f"{given['mutant'] or 'reference'}{'-pairs' * pairs}",
         jobs=given["jobs"],
         mutant=given["mutant"] or "",
         length_ms=length_ns // 1_000_000,
         beside=tuple(given["beside"]),
         also=tuple(given["also"]),
         verify=given["verify"],
+        pairs=pairs,
     )
     if given["fresh"]:
         (campaign.folder / JOURNAL).unlink(missing_ok=True)

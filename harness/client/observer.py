@@ -95,6 +95,25 @@ class Observer:
                 views[name] = _set_view(info)
         return ControllerView(node=node, sets=views, by_address=addressed)
 
+    async def member(self, node: str, broker_set: str, address: str) -> ReplicaView | Fail:
+        """What a broker without controllers says of itself: it has no id and no epochs."""
+        info = await self._ask(
+            KVTable, address, Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO, ext={})
+        )
+        if isinstance(info, Fail):
+            return info
+        end = info.table.get("commitLogMaxOffset", "")
+        return ReplicaView(
+            node=node,
+            set=broker_set,
+            address=address,
+            id=None,
+            leads=info.table.get("maxq.role") == "master",
+            epochs=(),
+            end=int(end) if end.isdecimal() else 0,
+            confirmed=None,
+        )
+
     async def replica(
         self, node: str, broker_set: str, address: str, broker_id: int | None
     ) -> ReplicaView | Fail:

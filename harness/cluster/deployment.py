@@ -73,6 +73,8 @@ class Deployment:
             lacking = "a name server that knows it"
             if not self.settings.alone:
                 lacking = "a master and all its replicas in the SyncStateSet"
+                if not self.settings.topology.controllers:
+                    lacking = "its master, and all slaves that copy from it"
             why = f"not every broker set has {lacking} after {START_TIMEOUT_S:.0f} s"
             for node_name, code in (await self.processes.crashed()).items():
                 why += f"; {await self.processes.told(node_name, f'ended with code {code}')}"

@@ -62,6 +62,7 @@ class Inquiry:
         self._environment = environment
         self._nodes = nodes
         self._members = [n for n in nodes.all if not n.spare]
+        self._pairs = not any(Role.CONTROLLER in n.roles for n in nodes.all)
 
     def by_role(self, role: Role) -> list[Node]:
         return [n for n in self._members if role in n.roles]
@@ -91,6 +92,8 @@ class Inquiry:
                 led = {self._nodes.node(m).broker_set for m in masters}
                 brokers = [n for n in self.by_role(Role.BROKER) if n.broker_set in led]
                 found = [n.name for n in brokers if n.name not in masters]
+            case "sync-state-set-slave" | "controller" | "controller-leader" if self._pairs:
+                found = []
             case "sync-state-set-slave":
                 found = await self._in_sync_slaves()
             case "controller-leader":
@@ -160,7 +163,11 @@ class Inquiry:
                 return False
 
     async def _elected(self) -> dict[str, str]:
-        """Master of each set by the leading controller; empty if one has none, or nobody leads."""
+        """Master of each set by the leading controller; empty if one has none, or nobody leads.
+        Without controllers it is the first replica, for good."""
+        if self._pairs:
+            brokers = self.by_role(Role.BROKER)
+            return {n.broker_set: self._nodes.address(n.name) for n in brokers if not n.replica}
         sets = {n.broker_set for n in self.by_role(Role.BROKER)}
         for table in await self._sync_state():
             masters = {name: info.master_address or "" for name, info in table.items()}
@@ -301,7 +308,10 @@ class Inquiry:
         return all(len(found) == 1 for found in ends.values())
 
     async def whole(self) -> bool:
-        """Whether every replica of every set is in its SyncStateSet, but for learners."""
+        """Whether every replica of every set is in its SyncStateSet, but for learners; without
+        controllers, whether every slave copies its master's log, and has its tables."""
+        if self._pairs:
+            return await self._copied_by_all()
         brokers = [n for n in self.by_role(Role.BROKER) if not n.learner]
         count = Counter(n.broker_set for n in brokers)
         for known in await self._sync_state():
@@ -310,6 +320,20 @@ class Inquiry:
                 for name, replicas in count.items()
             )
         return False
+
+    async def _copied_by_all(self) -> bool:
+        """Whether each master counts as many slaves in sync as its set has."""
+        count = Counter(n.broker_set for n in self.by_role(Role.BROKER))
+        async with probing(self._environment.observer_dial) as pool:
+            try:
+                for name, address in (await self._elected()).items():
+                    request = Frame(code=RequestCode.GET_BROKER_HA_STATUS, ext={})
+                    answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+                    if HaRuntimeInfo.from_json(answer.body).in_sync_slave_nums < count[name] - 1:
+                        return False
+            except (OSError, RemoteProtocolError):
+                return False
+        return True
 
     def _running_brokers(self) -> list[Node]:
         """Brokers that should run; those of a cluster that is not whole yet are not started."""

@@ -13,13 +13,16 @@ import msgspec
 from maxq.harness.contracts.environment import Machine, Role
 
 Timing = Literal["fast", "stock"]
-Profile = Literal["P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN"]
+Profile = Literal[
+    "P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN", "P-SYNC", "P-AUTO", "P-ASYNC"
+]
 NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT = 9876, 9878, 10911
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True):
     """How many of what. Names of machines follow: ``n0``, ``c0``, ``b0-0`` (set 0, replica 0),
-    ``r0`` (a spare: a broker set of its own)."""
+    ``r0`` (a spare: a broker set of its own). Without controllers replica 0 of each set is its
+    master, and the others are its slaves, for good."""
 
     namesrvs: int = 1
     controllers: int = 1
@@ -46,6 +49,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     spare: bool = False
     embeds: bool = False
     learner: bool = False
+
+    @property
+    def replica(self) -> int:
+        """Which of its set's; 0 of what is no broker."""
+        return int(self.name.rpartition("-")[2]) if "-" in self.name else 0
 
     @property
     def roles(self) -> tuple[Role, ...]:

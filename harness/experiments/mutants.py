@@ -211,7 +211,7 @@ class MutantCampaign:
 def run_trial(trial: Trial) -> SeedResult:
     """Run a seed of a mutant."""
     job, seed = trial
-    return run_seed(seed, mutant=job.mutant)
+    return run_seed(seed, mutant=job.mutant, pairs=mutants.about(job.mutant).family == mutants.PAIR)
 
 
 def kept_of(mutant: str, result: SeedResult) -> dict[str, object]:

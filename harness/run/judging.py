@@ -19,6 +19,7 @@ from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.durability import Durability
 from maxq.checkers.messages.retention import Retention
 from maxq.checkers.replication.broker_ids import BrokerIds
+from maxq.checkers.replication.copies import Copies
 from maxq.checkers.replication.epochs import Epochs
 from maxq.checkers.replication.idle_log_growth import Idle
 from maxq.checkers.replication.replicas import Replicas
@@ -44,17 +45,20 @@ REPLICATED: Sequence[Checker] = (
     Availability(),
     Routes(),
 )
+IN_A_PAIR: Sequence[Checker] = (Copies(),)
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
 # what only our reference reports.
 BY_IDS = frozenset(c.name for c in (BrokerIds(), Epochs(), Replicas(), Idle(), Routes(), Offsets()))
+# The claims that mean something of brokers without controllers.
+IN_PAIRS = frozenset(c.id for c in CLAIMS if c.in_pairs is not None)
 EXAMPLES_MAX = 8
 CONFIRMED = ("S9b", "S10b")  # RocketMQ does not publish its confirmOffset
 
 
 def every_checker() -> list[Checker]:
     """All checkers that some run is judged by, each once."""
-    each = [*(c for found in BY_WORKLOAD.values() for c in found), *REPLICATED, *ALWAYS]
+    each = [*(c for found in BY_WORKLOAD.values() for c in found), *REPLICATED, *IN_A_PAIR, *ALWAYS]
     each += [kind.checker for kind in current().checkers.values()]
     return list({c.name: c for c in each}.values())
 
@@ -68,6 +72,9 @@ def checkers_of(options: Options) -> list[Checker]:
     """The checkers of a run. A broker that is alone in its set has no replica to disagree with."""
     chosen = [c for name in options.workload if options.busy(name) for c in judges_of(name)]
     chosen += REPLICATED if options.replicas > 1 else ()
+    if options.pair:
+        chosen += IN_A_PAIR if options.replicas > 1 else ()
+        chosen = [c for c in chosen if set(c.claims) & IN_PAIRS or not c.claims]
     if options.lacks_ids:
         chosen = [c for c in chosen if c.name not in BY_IDS]
     every = [*chosen, *current().judges_of_all, *ALWAYS]
@@ -76,6 +83,8 @@ def checkers_of(options: Options) -> list[Checker]:
 
 def absent(options: Options) -> list[str]:
     """The claims that cannot be judged on a run's target: n/a, never kept."""
+    if options.pair:
+        return [c.id for c in CLAIMS if c.id not in IN_PAIRS]
     if options.lacks_ids:
         return [c.id for c in CLAIMS if c.checker in BY_IDS]
     return [] if options.targets == (REFERENCE,) else list(CONFIRMED)

@@ -24,15 +24,16 @@ from maxq.harness.run.stored_run import Judged, options_of
 from maxq.histories.history import History
 from maxq.histories.jsonl import ReadReport
 from maxq.histories.op import HistoryError
-from maxq.histories.parquet import check_pages, encode_parquet, read_batches, rows_of
+from maxq.histories.parquet import check_pages, encode_parquet, read_coded, rows_of
 from maxq.histories.store import JOURNAL, open_part, unrecorded, whole_table
-from maxq.histories.tables import op_of_row
+from maxq.histories.tables import EVENTS, op_of_row
 from maxq.spark_checkers import session
 
 ROWS_A_TASK = 50_000
 TASKS_A_CORE = 4
 KEPT_BYTES = 192 << 20
-UNREAD = ["run_id", "pair"]  # columns of a table that nobody looks at who judges it here
+UNREAD = ("run_id", "pair")  # columns of a table that nothing here depends on
+READ = [name for name in EVENTS.names if name not in UNREAD]
 
 
 class Source(NamedTuple):
@@ -132,14 +133,13 @@ class _Kept:
     def _read(self) -> Iterator[pa.RecordBatch]:
         kept: list[pa.RecordBatch] = []
         room = KEPT_BYTES
-        for batch in read_batches(self._path):
-            bare = batch.drop_columns(UNREAD)
-            room -= bare.nbytes
+        for batch in read_coded(self._path, READ):
+            room -= batch.nbytes
             if room >= 0:
-                kept.append(bare)
+                kept.append(batch)
             else:
                 kept.clear()
-            yield bare
+            yield batch
         if room >= 0:
             self._batches = kept
 

@@ -43,8 +43,16 @@ from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule.format import SCHEDULE, encode
 from maxq.harness.schedule.from_history import as_performed
 from maxq.harness.schedule.generated import command_of
-from maxq.harness.schedule.options import Ops, Options
-from maxq.harness.targets.reference import PROFILES
+from maxq.harness.schedule.options import (
+    MODES,
+    PAIR_NEMESES,
+    PAIR_PROFILES,
+    PAIR_WORKLOADS,
+    TOGETHER,
+    Ops,
+    Options,
+)
+from maxq.harness.targets.reference import OF_PAIRS, PROFILES
 from maxq.harness.targets.rocketmq.releases import excluded, misplaced
 from maxq.histories.aliases import renamed
 from maxq.histories.op import HistoryError
@@ -89,7 +97,10 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def recoveries(self) -> Sequence[Recovery]:
         """How long it took after each fault until messages were taken again."""
-        return recoveries(self.stored.history) if self.measured is None else self.measured
+        found = recoveries(self.stored.history) if self.measured is None else self.measured
+        if self.options.pair:  # its master may have another address: it is no other broker
+            return [msgspec.structs.replace(r, failed_over=False) for r in found]
+        return found
 
     @property
     def context(self) -> Context:
@@ -228,10 +239,18 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known["nemesis"] = tuple(dict.fromkeys(faults))
     named = flat(known["workload"])
     known["workload"] = tuple(name for name in workloads() if name in named)
+    pair = known.pop("mode", MODES[0]) == MODES[1]
+    known["broker_sets"] = known.get("broker_sets") or 1 + pair
+    known["replicas"] = known.get("replicas") or 3 - pair
+    if pair:
+        _take_pair(known, asked)
     if NO_FAULT in known["nemesis"] and len(known["nemesis"]) > 1:
         raise ValueError("--nemesis none excludes other faults")
     _take_files(known)
-    keys = {**PROFILES[known["profile"]], **_of_brokers(known["keys"])}
+    if pair != (known["profile"] in PAIR_PROFILES):
+        raise ValueError(f"{known['profile']} is a profile of --mode {MODES[not pair]}")
+    keys = {**PROFILES.get(known["profile"], {}), **OF_PAIRS.get(known["profile"], {})}
+    keys |= _of_brokers(known["keys"])
     needed = max(int(keys.get(k, 1)) for k in ("minInSyncReplicas", "inSyncReplicas"))
     learners = known.get("learners", 0)
     if known["replicas"] - learners < needed:
@@ -251,6 +270,30 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
     return _possible(Options(**known))
+
+
+def _take_pair(known: dict[str, Any], asked: Sequence[str]) -> None:
+    """Settle what is otherwise in a run without controllers.
+
+    Raises:
+        ValueError: such a run cannot have a fault or a workload that was asked for.
+    """
+    known["controllers"] = 0
+    known["profile"] = known.get("profile") or PAIR_PROFILES[0]
+    if set(known["workload"]) == set(TOGETHER):
+        known["workload"] = tuple(n for n in known["workload"] if n in PAIR_WORKLOADS)
+    if "all" in asked:
+        known["nemesis"] = tuple(n for n in known["nemesis"] if n in PAIR_NEMESES)
+    for what, can in (("nemesis", PAIR_NEMESES), ("workload", PAIR_WORKLOADS)):
+        wrong = [n for n in known[what] if n not in can]
+        if wrong:
+            raise ValueError(
+                f"--mode pair cannot do --{what} {','.join(wrong)}; it can do {','.join(can)}"
+            )
+    ending = known.get("ending", "current")
+    if known.get("embedded") or known.get("learners") or ending != "current":
+        needy = "--embedded-controllers, --learners and --ending"
+        raise ValueError(f"--mode pair has no controllers: {needy} need some")
 
 
 def _take_files(known: dict[str, Any]) -> None:

@@ -69,6 +69,9 @@ TOPOLOGIES: dict[str, dict[str, int | bool]] = {
     "3c-3r-2n": {"namesrvs": 2},
     "3c-3r-2s": {"broker_sets": 2},
     "3e-3r": {"embedded": True},
+    "2r-2s": {"controllers": 0, "broker_sets": 2, "replicas": 2},
+    "3r-2s": {"controllers": 0, "broker_sets": 2, "replicas": 3},
+    "2r-2s-2n": {"controllers": 0, "broker_sets": 2, "replicas": 2, "namesrvs": 2},
 }
 FILES = {
     "large": {},
@@ -187,6 +190,9 @@ def options_of(row: Row) -> dict[str, Any]:
         "ending": "each-replica",
         **TOPOLOGIES[row["topology"]],
     }
+    if not _topology(options).controllers:
+        options["ending"] = "current"  # nobody can be made master
+        del keys["broker:controllerHeartBeatTimeoutMills"]
     if row["clients"] in PINNED:
         options["pinned"] = PINNED[row["clients"]]
     if row["learner"] == "on" and _topology(options).replicas >= LEARNING_OF:

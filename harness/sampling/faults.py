@@ -49,7 +49,9 @@ DRIFT_PPM = (1_000, 200_000)  # far beyond a quartz's: a minute must show what a
 SLOW_MS, SLOWER_MS = (20, 3_000), (3_000, 6_000)
 SLOWER = 40  # of a hundred
 EVENTS = ("new-epoch", "set-grew", "set-shrank", "set-whole", "healed")
+EVENTS_OF_PAIRS = ("healed",)
 AFTER_EVENT_MS = 5_000
+PAIRS = "pairs"  # an aim: there are no controllers
 # Whom faults strike, by what a run's faults aim at.
 VICTIMS = {
     "any": ("master", "master", "master", "slave", "sync-state-set-slave", "controller-leader",
@@ -57,12 +59,14 @@ VICTIMS = {
     "brokers": ("master", "master", "slave", "sync-state-set-slave", "broker"),
     # Without a new master now and then controllers have nothing to decide.
     "controllers": ("controller-leader", "controller-leader", "controller", "controller", "master"),
+    PAIRS: ("master", "master", "master", "slave", "slave", "namesrv", "broker"),
 }  # fmt: skip
 COUNTS = (2, 2, EVERYBODY)  # of several
 ELECTED = ("slave", "slave", "sync-state-set-slave", "master")  # by an operator's order
 LINKS = (("master", "controllers"), ("master", "slave"), ("slave", "controllers"),
          ("brokers", "namesrvs"), ("master", "controller-leader"),
          ("controller-leader", "controllers"))  # fmt: skip
+LINKS_OF_PAIRS = (("master", "slave"), ("brokers", "namesrvs"), ("master", "namesrvs"))
 BRIDGED = 25  # of a hundred cuts in two: one node hears both halves
 OVER_AT_ONCE = frozenset(("order", "clock"))  # kinds within which nothing can strike
 # Who goes down together.
@@ -102,6 +106,15 @@ class Fault:
         self._within = within
         self._soon = within or row["pace"] in ("dense", NESTED)
 
+    @property
+    def _pairs(self) -> bool:
+        """Whether the cluster has no controllers."""
+        return self._row["aim"] == PAIRS
+
+    @property
+    def _links(self) -> tuple[tuple[str, str], ...]:
+        return LINKS_OF_PAIRS if self._pairs else LINKS
+
     def _key(self, *what: int | str) -> tuple[int | str, ...]:
         return ("fault", self._number, *what)
 
@@ -125,7 +138,8 @@ class Fault:
             return When(at=gap / 1000)
         waits = self._row["trigger"] == "event" and not self._within
         if waits and self._draws.chance(60, *self._key("event")):
-            after = self._draws.choice(EVENTS, *self._key("which event"))
+            events = EVENTS_OF_PAIRS if self._pairs else EVENTS
+            after = self._draws.choice(events, *self._key("which event"))
             delay = self._draws.below(AFTER_EVENT_MS, *self._key("delay"))
             return When(after=after, at=delay / 1000)
         return When(after=self._before, at=gap / 1000)
@@ -237,12 +251,13 @@ class Fault:
         shape, ways = self._row["cut-shape"], self._row["cut"]
         who = self._who()
         if shape == "link":
-            near, far = self._draws.choice(LINKS, *self._key("link"))
+            near, far = self._draws.choice(self._links, *self._key("link"))
             who = Who(part="broker" if near == "brokers" else near)
             args["from"] = far
         elif shape == "role":
             # One node from all of a role.
-            roles = ("brokers", "controllers", *(["namesrvs"] if who.part != "namesrv" else []))
+            other = "brokers" if self._pairs else "controllers"
+            roles = ("brokers", other, *(["namesrvs"] if who.part != "namesrv" else []))
             args["from"] = self._draws.choice(roles, *self._key("role"))
         elif shape == "split":
             some, others = self._halves()
@@ -306,7 +321,7 @@ class Fault:
                 some = [n for n in self._nodes
                         if self._draws.chance(50, *self._key("some", n.name))]  # fmt: skip
                 return some or [*self._nodes]
-        return [n for n in self._nodes if roles[extent] in n.roles]
+        return [n for n in self._nodes if roles[extent] in n.roles] or [*self._nodes]
 
     def _order(self, nodes: Sequence[Node]) -> list[str]:
         """In which they come back: role after role, or anyhow."""

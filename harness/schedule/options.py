@@ -40,7 +40,15 @@ RETENTION_KEYS: dict[str, str] = {
 PROFILES: dict[str, Profile] = {
     "safe": "P-SAFE", "all": "P-ALL", "num": "P-NUM", "default": "P-DEFAULT",
     "unclean": "P-UNCLEAN",
+    "sync": "P-SYNC", "auto": "P-AUTO", "async": "P-ASYNC",
 }  # fmt: skip
+MODES = ("controllers", "pair")  # who says which broker is master: controllers, or its settings
+# The profiles of pairs, and the faults and workloads that such a run can have.
+PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
+PAIR_NEMESES = (
+    "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address", "none",
+)  # fmt: skip
+PAIR_WORKLOADS = ("queue", "lock")
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 # The claims that a run is there for: of all runs, and of those of each workload.
 PURPOSE: dict[str, tuple[str, ...]] = {
@@ -62,6 +70,7 @@ Ending = Literal["current", "each-replica"]
 # What the command line takes; a stored run and a schedule's header may say no more.
 LastsNs = Annotated[int, Meta(ge=0, le=SECONDS_MAX * 1_000_000_000)]
 Nodes = Annotated[int, Meta(ge=1, le=9)]
+Controllers = Annotated[int, Meta(ge=0, le=9)]  # 0: brokers are pairs
 Learners = Annotated[int, Meta(ge=0, le=8)]
 BrokerSets = Annotated[int, Meta(ge=1, le=50)]
 Threads = Annotated[int, Meta(ge=0, le=THREADS_MAX)]
@@ -90,7 +99,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     rate: OpsRate = 50.0
     concurrency: Threads = 10
     namesrvs: Nodes = 1
-    controllers: Nodes = 3
+    controllers: Controllers = 3
     broker_sets: BrokerSets = 1
     replicas: Nodes = 3
     embedded: bool = False  # controllers run in the name servers
@@ -111,6 +120,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     later: tuple[str, ...] = ()
     alone: bool = False  # at first one broker of each set runs, and no controller
     lasted_ns: Ops = 0  # how long clients ran of a run that was asked to end early; 0: all the time
+
+    @property
+    def pair(self) -> bool:
+        """Whether the brokers are masters and slaves without controllers."""
+        return not self.controllers
 
     @property
     def topology(self) -> Topology:
@@ -203,7 +217,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
             recovery_ns=round(self.recovery_s * 1e9),
             shrink_ns=round((self._shrink_s() + self._slower_s()) * 1e9),
-            has_ids=not self.lacks_ids,
+            has_ids=not self.lacks_ids and not self.pair,
             part=self._lasted,
             purpose=tuple(
                 dict.fromkeys(
@@ -215,7 +229,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def elects(self) -> bool:
         """Whether another replica can be made master by order at the end."""
-        return self.replicas > 1 and not self.lacks_ids
+        return self.replicas > 1 and not self.lacks_ids and not self.pair
 
     @property
     def loses_power(self) -> bool:
@@ -300,7 +314,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--nemesis {','.join(self.nemesis)}",
             f"--profile {self.profile.removeprefix('P-').lower()}",
             f"--timing {self.timing}",
-            f"--controllers {self.controllers}",
+            f"--mode {MODES[1]}" if self.pair else f"--controllers {self.controllers}",
             f"--namesrvs {self.namesrvs}",
             f"--broker-sets {self.broker_sets}",
             f"--replicas {self.replicas}",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from maxq.checkers.core.promises import weakest
+from maxq.checkers.core.promises import MODE, PAIR, weakest
 from maxq.harness.contracts.environment import Machine, Role
 from maxq.harness.contracts.target import (
     BROKER_PORT,
@@ -61,6 +61,27 @@ PROFILES: dict[str, dict[str, str]] = {
 }
 
 
+# Of pairs: masters and slaves without controllers.
+OF_PAIRS: dict[str, dict[str, str]] = {
+    "P-SYNC": {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"},
+    "P-AUTO": {
+        "brokerRole": "SYNC_MASTER",
+        "inSyncReplicas": "2",
+        "enableAutoInSyncReplicas": "true",
+    },
+    "P-ASYNC": {"brokerRole": "ASYNC_MASTER", "lockInStrictMode": "false"},
+}
+ACTING = {"enableSlaveActingMaster": "true", "compatibleWithOldNameSrv": "false"}
+PAIR_TIMINGS: dict[str, dict[str, int]] = {  # ms
+    "fast": {
+        "brokerNotActiveTimeoutMillis": 3000,
+        "haSendHeartbeatInterval": 1000,
+        "haHousekeepingInterval": 5000,
+    },
+    "stock": {},
+}
+
+
 # What a broker without controllers is not told, and what it is told instead.
 OF_CONTROLLERS = frozenset({"controllerAddr", "enableControllerMode"}).union(*PROFILES.values())
 ALONE = {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
@@ -84,9 +105,22 @@ def properties(
         found |= _set_for(role.value, settings)
     if node.embeds:
         found |= {"enableControllerInNamesrv": "true"}
-    if settings.alone and node.role is Role.BROKER:
+    if node.role is Role.BROKER and not settings.topology.controllers:
+        found = _in_a_pair(node, settings, found)
+    elif settings.alone and node.role is Role.BROKER:
         found = {k: v for k, v in found.items() if k not in OF_CONTROLLERS} | ALONE
     return found | _set_for(node.name, settings)
+
+
+def _in_a_pair(node: Node, settings: Settings, found: dict[str, str]) -> dict[str, str]:
+    """A broker's settings without controllers: who it is follows from its name."""
+    own = {k: v for k, v in found.items() if k not in OF_CONTROLLERS}
+    own |= OF_PAIRS[settings.profile]
+    own |= {k: str(v) for k, v in PAIR_TIMINGS[settings.timing].items()}
+    own |= {"brokerId": str(node.replica), **ACTING}
+    if node.replica:
+        own |= {"brokerRole": "SLAVE"}
+    return own | _set_for(Role.BROKER.value, settings)
 
 
 def _set_for(whom: str, settings: Settings) -> dict[str, str]:
@@ -101,7 +135,7 @@ def effective(settings: Settings) -> dict[str, str]:
     settings = msgspec.structs.replace(settings, alone=False)
     nodes = [n for n in plan(settings.topology) if not n.spare]
     addresses = {n.name: n.name for n in nodes}
-    return weakest(
+    found = weakest(
         {
             f"{r.value}:{k}": v
             for r in n.roles
@@ -109,6 +143,7 @@ def effective(settings: Settings) -> dict[str, str]:
         }
         for n in nodes
     )
+    return found if settings.topology.controllers else {**found, MODE: PAIR}
 
 
 def _of_role(
@@ -123,6 +158,7 @@ def _of_role(
             return {
                 "listenPort": str(NAMESRV_PORT),
                 "kvConfigPath": f"{data}/kvConfig.json",
+                **({} if settings.topology.controllers else {"supportActingMaster": "true"}),
                 **timing,
             }
         case Role.CONTROLLER:
@@ -159,7 +195,7 @@ def _of_role(
                 "lockInStrictMode": "true",
                 **({"flushDiskType": "SYNC_FLUSH"} if settings.sync_flush else {}),
                 **({"asyncLearner": "true"} if node.learner else {}),
-                **PROFILES[settings.profile],
+                **PROFILES.get(settings.profile, {}),
                 **timing,
             }
 

@@ -1,7 +1,8 @@
 """The different texts among what was recorded beside the values of operations (`ext`).
 
 An acknowledged send also says where in the log it is (``byte``), so that no two of their texts are
-equal. That number is cut out, by looks at bytes; a text that has it otherwise stays as it is.
+equal. Each digit of that number becomes a 1, by looks at bytes, so that texts differ by its length
+alone; a text that has it otherwise stays as it is.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ _NUMBERED = b'"byte":'
 _RARE = 2  # where its rarest letter is
 _WORD = np.uint64(int.from_bytes(_NUMBERED, "little"))
 _LENGTH, _SEVEN = len(_NUMBERED), np.uint64((1 << 56) - 1)
-_ZERO, _COMMA, _BRACE = (np.uint8(ord(sign)) for sign in "0,}")
+_ZERO, _ONE, _COMMA, _BRACE = (np.uint8(ord(sign)) for sign in "01,}")
 
 
 class Texts(NamedTuple):
@@ -33,35 +34,31 @@ class Texts(NamedTuple):
 
 def encoded(texts: pa.StringArray) -> Texts:
     """The different ones of some texts, but for ``byte``."""
-    column: Any = _cut(texts).dictionary_encode()
+    column: Any = _leveled(texts).dictionary_encode()
     code = np.asarray(column.indices.fill_null(-1).to_numpy(), np.int64)
     if texts.null_count:
         code = np.where(texts.is_valid().to_numpy(zero_copy_only=False), code, -1)
     return Texts(column.dictionary, code)
 
 
-def _cut(texts: pa.StringArray) -> pa.StringArray:
-    """Texts with 0 for the first such number of each, if that is a whole one; then those that are
-    none are empty."""
+def _leveled(texts: pa.StringArray) -> pa.StringArray:
+    """Texts with ones for the digits of the first such number of each, if that is a whole one; then
+    those that are none are empty."""
     data, bounds = bytes_of(texts)
     begin, length = _numbers(data, bounds)
     if not len(begin):
         return texts
     changed = data.copy()
-    changed[begin] = _ZERO
-    kept = np.ones(len(data), np.bool_)
-    for n in range(1, int(length.max())):
-        kept[begin[length > n] + n] = False
-    fewer = np.zeros(len(bounds), np.int64)
-    fewer[np.searchsorted(bounds, begin, "right")] = length - 1
-    offsets = (bounds - np.cumsum(fewer)).astype(np.int32)
+    for n in range(int(length.max())):
+        changed[begin[length > n] + n] = _ONE
+    offsets = bounds.astype(np.int32)
     return pa.StringArray.from_buffers(
-        len(texts), pa.py_buffer(offsets.tobytes()), pa.py_buffer(changed[kept].tobytes())
+        len(texts), pa.py_buffer(offsets.data), pa.py_buffer(changed.data)
     )
 
 
 def _numbers(data: Bytes, bounds: Ints) -> tuple[Ints, Ints]:
-    """Where the numbers begin that are cut out, and how many digits each has."""
+    """Where such numbers begin, and how many digits each has."""
     padded = np.concatenate([data, np.zeros(_LENGTH + DIGITS_MAX + 2, np.uint8)])
     at = np.flatnonzero(data == _NUMBERED[_RARE]) - _RARE
     at = at[at >= 0]

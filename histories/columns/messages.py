@@ -6,11 +6,9 @@ Source: docs/spec/history-format.md 12.1.
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from maxq.histories.columns.rows import INVOKE, OK, Rows
-from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, scan
+from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, bytes_of, scan
 
 NO_OFFSET = -1  # it is not known; offsets are not negative
 _SENT_KEY, _SENT_AT, _SENT, _SENT_ONLY, _KEY, _AT, _POLLED = range(1, 8)
@@ -80,9 +78,8 @@ def _messages(rows: Rows) -> Messages:
     polled = found.role == _POLLED
     kind = rows.type[chosen]
     # What was polled is in completions alone, and an ok poll says what that was.
-    nothing = np.asarray(
-        pc.equal(texts, pa.scalar(_NOTHING)).fill_null(False).to_numpy(False), np.bool_
-    )
+    lengths = np.diff(bytes_of(texts)[1])
+    nothing = found.plain & (np.diff(found.first) == 0) & (lengths == len(_NOTHING))
     odd = ~found.plain | (nothing & (kind == OK))
     maps = found.role == _KEY
     odd[found.row[maps][kind[found.row[maps]] == INVOKE]] = True

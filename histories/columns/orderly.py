@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from maxq.histories.columns.rows import INFO, INVOKE, Outline
-from maxq.histories.columns.scan import order_of
 from maxq.histories.history import Breach, History, wellformed
 from maxq.histories.op import Op
 from maxq.histories.text import TYPES
@@ -36,11 +35,8 @@ def _orderly(o: Outline) -> bool:
     done = o.client & (o.type != INVOKE)
     if not paired[done].all() or (o.f[done] != o.f[o.pair[done]]).any():
         return False  # W4, W5
-    at = np.flatnonzero(o.client)
-    at = at[order_of(o.process[at])]
-    followed = o.process[at[:-1]] == o.process[at[1:]]
-    open_or_info = ((o.type[at] == INVOKE) & ~paired[at]) | (o.type[at] == INFO)
-    return not (open_or_info[:-1] & followed).any()  # W3, W6
+    ends = o.client & (((o.type == INVOKE) & ~paired) | (o.type == INFO))
+    return not (ends & ~o.last).any()  # W3, W6
 
 
 def _op(o: Outline, at: int, others: Mapping[int, Op]) -> Op:

@@ -1,7 +1,7 @@
 """Rows of an events table as arrays: whole columns of a history, and its operations batch by batch.
 
 `Outline` is what is held of every row: enough to pair invocations with completions and to look for
-breaches of the rules of well-formedness, 31 bytes a row. `Rows` is one batch, with its texts. A row
+breaches of the rules of well-formedness, 32 bytes a row. `Rows` is one batch, with its texts. A row
 becomes an `Op` only where one is asked for.
 """
 
@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from maxq.histories.aliases import current_f
 from maxq.histories.columns.ext_texts import Texts, encoded
-from maxq.histories.columns.scan import Ints, Mask, order_of
+from maxq.histories.columns.scan import Ints, Mask, distinct, order_of
 from maxq.histories.columns.timings import LAST_NS, OUTCOMES, Timings, by_kind
 from maxq.histories.observed import ACQUIRE, NOT_GRANTED, RENEW
 from maxq.histories.op import HistoryError, Op
@@ -35,7 +34,8 @@ class Outline:
     """Columns of a whole history, by position.
 
     `process` is 0 where `client` is false. `f` counts in `names`. `pair` is the position of the
-    other half of an operation of a client, -1 where there is none. `refused` are completions that
+    other half of an operation of a client, -1 where there is none. `last` are operations of clients
+    after which their process did nothing. `refused` are completions that
     `maxq.histories.observed.refused` knows.
     """
 
@@ -47,6 +47,7 @@ class Outline:
     f: Codes
     names: tuple[str, ...]
     pair: Ints
+    last: Mask
     refused: Mask
 
     def codes(self, kinds: Iterable[str]) -> Codes:
@@ -79,7 +80,7 @@ class OutlineMaker:
             HistoryError: a row is no operation.
         """
         index, time = _numbers(batch, "index"), _numbers(batch, "time")
-        kind = pc.index_in(batch["type"], pa.array(TYPES)).fill_null(-1).to_numpy()
+        kind = _kinds(batch["type"])
         client = _mask(batch["process"].is_valid())
         named = _mask(batch["process_name"].is_valid())
         odd = (time < -1) | (kind < 0) | (index == np.iinfo(np.int64).min) | ~(client | named)
@@ -87,9 +88,8 @@ class OutlineMaker:
             op_of_row(batch.slice(int(at), 1).to_pylist()[0])  # says what is wrong
         process = batch["process"].fill_null(0).to_numpy()
         f = self._codes(batch["f"], client)
-        kinds = kind.astype(np.int8)
-        refused = self._refused(batch["error"], kinds, f)
-        self._parts.append((index, time, kinds, client, process, f, refused))
+        refused = self._refused(batch["error"], kind, f)
+        self._parts.append((index, time, kind, client, process, f, refused))
         return client, f
 
     def names(self) -> tuple[str, ...]:
@@ -103,16 +103,15 @@ class OutlineMaker:
         columns = [np.concatenate(column) for column in zip(*(self._parts or [empty]), strict=True)]
         self._parts.clear()
         index, time, kind, client, process, f, refused = columns
-        pair = paired(kind, client, process)
-        return Outline(index, time, kind, client, process, f, tuple(self._names), pair, refused)
+        pair, last = paired(kind, client, process)
+        names = tuple(self._names)
+        return Outline(index, time, kind, client, process, f, names, pair, last, refused)
 
     def _codes(self, column: Any, client: Mask) -> Codes:
         """Numbers of names; those of old versions are today's."""
         if column.null_count:
             raise HistoryError("f is not a name: None")
-        encoded = column.dictionary_encode()
-        words = encoded.dictionary.to_pylist()
-        local = encoded.indices.to_numpy()
+        words, local = _coded(column)
         ours = np.array([self._number(current_f(w, 0)) for w in words] or [0], np.int16)
         theirs = np.array([self._number(current_f(w, "")) for w in words] or [0], np.int16)
         return np.asarray(np.where(client, ours[local], theirs[local]), np.int16)
@@ -122,10 +121,10 @@ class OutlineMaker:
         asked = [number for name, number in self._names.items() if name in (ACQUIRE, RENEW)]
         found: Mask = (kind == FAIL) & np.isin(f, asked)
         at = np.flatnonzero(found)
-        texts = taken(errors, at).dictionary_encode()
-        such = [n for n, text in enumerate(texts.dictionary.to_pylist())
-                if decode_value(text) == NOT_GRANTED]  # fmt: skip
-        found[at] = np.isin(texts.indices.fill_null(-1).to_numpy(), such)
+        words, local = _coded(taken(errors, at))
+        said = distinct(local[local >= 0])
+        such = np.array([decode_value(words[n]) == NOT_GRANTED for n in said.tolist()], np.bool_)
+        found[at] = np.isin(local, said[such])
         return found
 
     def _number(self, name: str) -> int:
@@ -152,17 +151,20 @@ def timings(outline: Outline) -> Timings:
     )
 
 
-def paired(kind: npt.NDArray[np.int8], client: Mask, process: Ints) -> Ints:
+def paired(kind: npt.NDArray[np.int8], client: Mask, process: Ints) -> tuple[Ints, Mask]:
     """The position of each operation's other half, -1 where there is none; as
-    `maxq.histories.history.pair_up` has it for clients."""
+    `maxq.histories.history.pair_up` has it for clients. And whether its process did no more."""
     pair = np.full(len(kind), -1, np.int64)
     at = np.flatnonzero(client)
     at = at[order_of(process[at])]
     first, second = at[:-1], at[1:]
-    both = (process[first] == process[second]) & (kind[first] == INVOKE) & (kind[second] != INVOKE)
+    same = process[first] == process[second]
+    last = client.copy()
+    last[first[same]] = False
+    both = same & (kind[first] == INVOKE) & (kind[second] != INVOKE)
     pair[first[both]] = second[both]
     pair[second[both]] = first[both]
-    return pair
+    return pair, last
 
 
 class Rows:
@@ -230,13 +232,17 @@ class Rows:
 
     def of(self, names: Iterable[str]) -> Mask:
         """Which rows are of these kinds."""
-        wanted = np.zeros(len(self._outline.names) + 1, np.bool_)
-        wanted[self._outline.codes(names)] = True
-        return wanted[self.f]
+        these = frozenset(names)
+        if these not in self._once:
+            wanted = np.zeros(len(self._outline.names) + 1, np.bool_)
+            wanted[self._outline.codes(these)] = True
+            self._once[these] = wanted[self.f]
+        found: Mask = self._once[these]
+        return found
 
     def ext_has(self, chosen: Ints, name: str) -> Mask:
         """Which of some rows may hold a key of that name beside their values."""
-        return self.beside().have(name)[chosen]
+        return self.beside().have(name)[chosen] if len(chosen) else np.zeros(0, np.bool_)
 
     def beside(self) -> Texts:
         """The different texts of what else was recorded, but for ``byte``."""
@@ -302,6 +308,18 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Ints:
     if column.null_count:
         raise HistoryError("index and time must be integers: None")
     return np.asarray(column.to_numpy(), np.int64)
+
+
+def _coded(column: Any) -> tuple[list[str], Ints]:
+    """Texts, and which of them each row has; -1: none."""
+    encoded = column.dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
+
+
+def _kinds(column: Any) -> npt.NDArray[np.int8]:
+    words, local = _coded(column)
+    kinds = [TYPES.index(word) if word in TYPES else -1 for word in words]
+    return np.array([*kinds, -1], np.int8)[local]
 
 
 def taken(column: Any, rows: Ints) -> Any:

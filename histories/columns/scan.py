@@ -23,10 +23,14 @@ Words = npt.NDArray[np.uint64]
 BEGIN, END = 0, -1  # roles: of what precedes the first number, and of what follows the last
 _NO_ROLE = -2
 _WORDS_MAX = 4  # of eight bytes: the longest string between two numbers
+_SLOT_BITS = 10
+_SLOTS, _FACTORS = 1 << _SLOT_BITS, 100
 DIGITS_MAX = 18  # always fit 64 bits
 FRONT = 24  # bytes that may be read before a text
 _ZERO, _ZEROS = np.uint8(ord("0")), np.uint64(0x3030303030303030)
+_PAIRS = np.uint64(0x000000FF000000FF)
 _LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
+_HIGH_BYTES = ~_LOW_BYTES[::-1]
 
 
 def distinct(numbers: Ints) -> Ints:
@@ -69,19 +73,23 @@ class Grammar:
         self.sure = np.array([g.pop() if len(g) == 1 else _NO_ROLE for g in given], np.int8)
         self._words = _words_of_texts(self.texts)
         self._lengths = np.array([len(text) for text in self.texts], np.int64)
-        order = np.argsort(_mixed(self._words, self._lengths))
-        self._order = order
-        self._hashes = _mixed(self._words, self._lengths)[order]
+        self._factor, self._slots = _slots(self._words[0], self._lengths)
 
-    def number_of(self, words: Sequence[Words], lengths: Ints) -> npt.NDArray[np.int16]:
-        """Which of the strings each is; -1: none."""
-        mixed = _mixed(words, lengths)
-        at = np.minimum(np.searchsorted(self._hashes, mixed), len(self._hashes) - 1)
-        found = self._order[at]
-        same = self._lengths[found] == lengths
-        for mine, theirs in zip(words, self._words, strict=True):
-            same &= mine == theirs[found]
-        return np.where(same, found, -1).astype(np.int16)
+    def number_of(self, padded: Bytes, begins: Ints, lengths: Ints) -> npt.NDArray[np.int16]:
+        """Which of the strings is at each place, so many bytes long; -1: none."""
+        at = begins + FRONT
+        head = word_at(padded, at) & _LOW_BYTES[np.minimum(lengths, 8)]
+        found = self._slots[_slot(head, lengths, self._factor)]
+        same = (self._words[0][found] == head) & (self._lengths[found] == lengths)
+        long = np.flatnonzero(same & (lengths > 8))
+        for w in range(1, _WORDS_MAX):
+            long = long[lengths[long] > 8 * w]
+            if not len(long):
+                break
+            word = word_at(padded, at[long] + 8 * w)
+            word &= _LOW_BYTES[np.minimum(lengths[long] - 8 * w, 8)]
+            same[long] &= word == self._words[w][found[long]]
+        return np.where(same, found, np.int16(-1))
 
 
 class Numbers(NamedTuple):
@@ -153,14 +161,15 @@ def _mask_of(array: Any) -> Mask:
 
 def _runs(digit: Mask, bounds: Ints) -> tuple[Ints, Ints]:
     """Where runs of digits begin and end; none goes on from one text to the next."""
-    if not len(digit):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    before = np.concatenate([np.zeros(1, np.bool_), digit[:-1]])
-    after = np.concatenate([digit[1:], np.zeros(1, np.bool_)])
+    edge = np.zeros(len(digit) + 1, np.bool_)  # at each of them a run begins or ends
+    edge[:-1] = digit
+    edge[1:] ^= digit
     inner = bounds[(bounds > 0) & (bounds < len(digit))]
-    before[inner] = False
-    after[inner - 1] = False
-    return np.flatnonzero(digit & ~before), np.flatnonzero(digit & ~after) + 1
+    through = distinct(inner[digit[inner - 1] & digit[inner]])
+    edges = np.flatnonzero(edge)
+    if len(through):  # one run ends there and another begins
+        edges = np.sort(np.concatenate([edges, through, through]))
+    return edges[::2], edges[1::2]
 
 
 def _gaps(
@@ -171,22 +180,8 @@ def _gaps(
     begins[first[:-1][has]] = bounds[:-1][has]
     tails = bounds[:-1].copy()
     tails[has] = ends[first[1:][has] - 1]
-    before = _numbers_of(padded, grammar, begins, starts - begins)
-    return _Gaps(before, _numbers_of(padded, grammar, tails, bounds[1:] - tails))
-
-
-def _numbers_of(
-    padded: Bytes, grammar: Grammar, begins: Ints, lengths: Ints
-) -> npt.NDArray[np.int16]:
-    words = []
-    for w in range(_WORDS_MAX):
-        here = np.zeros(len(begins), np.uint64)
-        long = np.flatnonzero(lengths > 8 * w)
-        if len(long):
-            kept = np.minimum(lengths[long] - 8 * w, 8)
-            here[long] = word_at(padded, begins[long] + FRONT + 8 * w) & _LOW_BYTES[kept]
-        words.append(here)
-    return grammar.number_of(words, lengths)
+    before = grammar.number_of(padded, begins, starts - begins)
+    return _Gaps(before, grammar.number_of(padded, tails, bounds[1:] - tails))
 
 
 def word_at(padded: Bytes, at: Ints) -> Words:
@@ -201,11 +196,13 @@ def _roles(grammar: Grammar, gaps: _Gaps, first: Ints) -> tuple[npt.NDArray[np.i
     role = grammar.sure[known]
     leads = np.zeros(len(role), np.bool_)
     leads[first[:-1][np.diff(first) > 0]] = True
-    for _ in range(2):  # first those that depend on their neighbour's, then all are checked
-        previous = np.concatenate([np.zeros(1, np.int8), role[:-1]]) if len(role) else role
-        previous = np.where(leads | (previous < 0), BEGIN, previous)
-        allowed = grammar.next[previous, known]
-        role = np.where(role == _NO_ROLE, allowed, role)
+    at = np.flatnonzero(role == _NO_ROLE)  # those depend on their neighbour's
+    neighbour = np.where(leads[at], BEGIN, role[at - 1])
+    role[at] = grammar.next[np.maximum(neighbour, BEGIN), known[at]]
+    previous = np.zeros(len(role), np.int8)
+    previous[1:] = np.maximum(role[:-1], BEGIN)
+    previous[leads] = BEGIN
+    allowed = grammar.next[previous, known]
     return role, (gaps.before >= 0) & (role > 0) & (allowed == role)
 
 
@@ -223,26 +220,28 @@ def values_of(padded: Bytes, starts: Ints, ends: Ints) -> Ints:
     `FRONT` bytes precede the text in `padded`, and eight more follow it.
     """
     lengths = np.minimum(ends - starts, DIGITS_MAX)
-    value = np.zeros(len(ends), np.uint64)
-    for w, scale in enumerate((1, 10**8, 10**16)):
+    value = _eight_digits(word_at(padded, ends + (FRONT - 8)), np.minimum(lengths, 8))
+    for w, scale in ((1, 10**8), (2, 10**16)):
         long = np.flatnonzero(lengths > 8 * w)
         if not len(long):
             break
         kept = np.minimum(lengths[long] - 8 * w, 8)
         word = word_at(padded, ends[long] + (FRONT - 8 * (w + 1)))
         value[long] += _eight_digits(word, kept) * np.uint64(scale)
-    return value.astype(np.int64)
+    return value.view(np.int64)
 
 
 def _eight_digits(word: Words, kept: Ints) -> Words:
     """The number that the last `kept` of eight characters are."""
-    low = _LOW_BYTES[8 - kept]
-    word = ((word & ~low) | (_ZEROS & low)) - _ZEROS
-    pairs, fours = np.uint64(0x000000FF000000FF), np.uint64(16)
+    word = (word ^ _ZEROS) & _HIGH_BYTES[kept]
     word = word * np.uint64(10) + (word >> np.uint64(8))
-    upper = (word & pairs) * np.uint64(100 + (1_000_000 << 32))
-    lower = ((word >> fours) & pairs) * np.uint64(1 + (10_000 << 32))
-    return np.asarray((upper + lower) >> np.uint64(32), np.uint64)
+    upper = (word & _PAIRS) * np.uint64(100 + (1_000_000 << 32))
+    word >>= np.uint64(16)
+    word &= _PAIRS
+    word *= np.uint64(1 + (10_000 << 32))
+    word += upper
+    word >>= np.uint64(32)
+    return word
 
 
 def _words_of_texts(texts: Sequence[bytes]) -> list[Words]:
@@ -251,10 +250,19 @@ def _words_of_texts(texts: Sequence[bytes]) -> list[Words]:
     return [np.ascontiguousarray(table[:, w], np.uint64) for w in range(_WORDS_MAX)]
 
 
-def _mixed(words: Sequence[Words], lengths: Ints) -> Words:
-    """One number of each string, for a look into a sorted list; equality is checked after it."""
-    mixed = lengths.astype(np.uint64)
-    for word in words:
-        mixed = (mixed ^ word) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-    return mixed
+def _slots(heads: Words, lengths: Ints) -> tuple[np.uint64, npt.NDArray[np.int16]]:
+    """A table that has each string in a slot of its own, and the factor by which it is found."""
+    random = np.random.default_rng(1)
+    for _ in range(_FACTORS):
+        factor = random.integers(1 << 63, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        at = _slot(heads, lengths, factor)
+        if len(distinct(at)) == len(heads):
+            slots = np.zeros(_SLOTS, np.int16)  # what is found is compared
+            slots[at] = np.arange(len(heads))
+            return factor, slots
+    raise ValueError("two strings of one length begin with the same eight bytes")
+
+
+def _slot(heads: Words, lengths: Ints, factor: np.uint64) -> Ints:
+    mixed = (heads ^ (lengths.astype(np.uint64) << np.uint64(56))) * factor
+    return (mixed >> np.uint64(64 - _SLOT_BITS)).astype(np.int64)

@@ -38,7 +38,7 @@ def _changed(stage: Stage, args: Args) -> Fit:
 
 def _changes(drawing: Drawing) -> Iterator[Sequence[Step]]:
     """One node, and back; then two, one after the other; half of the changes with a restart."""
-    parts = Bag(drawing.rng, CHANGED + BY_NAME if drawing.by_name else CHANGED)
+    parts = drawing.bag(CHANGED + BY_NAME if drawing.by_name else CHANGED)
     ways: Bag[bool] = Bag(drawing.rng, (False, True))
     while True:
         for restarts in ((False,), (True, False), (True,)):

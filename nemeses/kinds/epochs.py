@@ -18,7 +18,6 @@ from maxq.harness.contracts.cluster import NothingThere, Part, Tamperable
 from maxq.harness.contracts.environment import Capability
 from maxq.harness.schedule.format import EVERYBODY, Who
 from maxq.histories.fault_facts import REMOVE_EPOCHS
-from maxq.nemeses.bag import Bag
 from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step
 from maxq.nemeses.kinds.process import KILL_ACT, START, STOP_ACT, one_of
 from maxq.nemeses.stage import Stage, Told, told
@@ -43,7 +42,7 @@ async def _remove(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> T
 
 
 def _rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
-    parts = Bag(drawing.rng, STRUCK)
+    parts = drawing.bag(STRUCK)
     for upgrade in cycle((False, False, True)):
         who = Who(part="broker", count=EVERYBODY) if upgrade else one_of(parts)
         yield (

@@ -84,7 +84,7 @@ def _rounds(
     strike: str, heal: str, ways: Sequence[dict[str, Any]], hold_s: float = HELD_S
 ) -> Callable[[Drawing], Iterator[Sequence[Step]]]:
     def rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
-        parts, how = Bag(drawing.rng, STRUCK), Bag(drawing.rng, ways)
+        parts, how = drawing.bag(STRUCK), Bag(drawing.rng, ways)
         while True:
             yield held(Step(strike, who=one_of(parts), args=how.next()), heal, hold_s)
 

@@ -81,7 +81,8 @@ def shapes_for(nodes: Sequence[Node], *, clients: bool = False) -> list[str]:
                      if n.broker_set and n is not m)  # fmt: skip
     wanted: dict[str, bool] = {
         **dict.fromkeys((*AROUND, *SHAPES, *LINKS), True),
-        "isolate-sync-state-set-slave": replicated,
+        "isolate-sync-state-set-slave": replicated and controllers > 0,
+        "link-broker-controller": controllers > 0,
         "link-broker-broker": replicated,
         "isolate-controller-leader": controllers > 1,
         BRIDGE: len(own) > 3,

@@ -12,7 +12,6 @@ from itertools import cycle
 from maxq.harness.contracts.cluster import Part, PowerLosing
 from maxq.harness.contracts.environment import Capability
 from maxq.harness.schedule.format import EVERYBODY, Who
-from maxq.nemeses.bag import Bag
 from maxq.nemeses.kind import ActKind, Drawing, Kind, Step, on_each, running
 from maxq.nemeses.kinds.process import DOWN_S, START, held, one_of
 
@@ -20,7 +19,7 @@ STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader", "c
 
 
 def _losses(drawing: Drawing) -> Iterator[Sequence[Step]]:
-    parts = Bag(drawing.rng, STRUCK)
+    parts = drawing.bag(STRUCK)
     for rack in cycle((False, False, True)):
         who = Who(part="broker", count=EVERYBODY) if rack else one_of(parts)
         yield held(Step("power-loss", who=who), "start", DOWN_S)

@@ -112,7 +112,7 @@ def held(strike: Step, heal: str, hold_s: float) -> tuple[Step, Step]:
 
 def _killings(drawing: Drawing) -> Iterator[Sequence[Step]]:
     """One node; each fourth time most of the brokers or controllers."""
-    parts, several = Bag(drawing.rng, KILLED), Bag(drawing.rng, SEVERAL)
+    parts, several = drawing.bag(KILLED), drawing.bag(SEVERAL)
     for group in cycle((False, False, False, True)):
         who = one_of(parts)
         if group:
@@ -122,21 +122,21 @@ def _killings(drawing: Drawing) -> Iterator[Sequence[Step]]:
 
 
 def _stops(drawing: Drawing) -> Iterator[Sequence[Step]]:
-    parts = Bag(drawing.rng, KILLED)
+    parts = drawing.bag(KILLED)
     while True:
         yield held(Step("stop", who=one_of(parts)), "start", DOWN_S)
 
 
 def _restarts(drawing: Drawing) -> Iterator[Sequence[Step]]:
     """What a restart could not start is started afterwards."""
-    parts = Bag(drawing.rng, KILLED)
+    parts = drawing.bag(KILLED)
     while True:
         yield held(Step("restart", who=one_of(parts)), "start", DOWN_S)
 
 
 def _replacements(drawing: Drawing) -> Iterator[Sequence[Step]]:
     """A node after the other becomes one of the run's releases, each in turn."""
-    parts = Bag(drawing.rng, REPLACED)
+    parts = drawing.bag(REPLACED)
     for release in cycle(drawing.releases or (REFERENCE,)):
         args = {RELEASE: release}
         strike = Step(REPLACE_RELEASE, who=one_of(parts), args=args)
@@ -145,7 +145,7 @@ def _replacements(drawing: Drawing) -> Iterator[Sequence[Step]]:
 
 def _pauses(drawing: Drawing) -> Iterator[Sequence[Step]]:
     """One node; each third time some of the brokers or controllers."""
-    parts, several = Bag(drawing.rng, PAUSED), Bag(drawing.rng, SEVERAL)
+    parts, several = drawing.bag(PAUSED), drawing.bag(SEVERAL)
     for group in cycle((False, False, True)):
         who = one_of(parts)
         if group:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from maxq.harness.contracts.cluster import Aging, NothingThere, Part
 from maxq.harness.schedule.format import EVERYBODY, Who
 from maxq.histories.fault_facts import TRIM
-from maxq.nemeses.bag import Bag
 from maxq.nemeses.kind import ActKind, Args, Drawing, Kind, Step
 from maxq.nemeses.kinds.process import one_of
 from maxq.nemeses.stage import Stage, Told, told
@@ -33,7 +32,7 @@ async def _age(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told
 
 
 def _rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
-    parts = Bag(drawing.rng, STRUCK)
+    parts = drawing.bag(STRUCK)
     while True:
         everybody = drawing.rng.randrange(ALL_OF) == 0
         who = Who(part="broker", count=EVERYBODY) if everybody else one_of(parts)

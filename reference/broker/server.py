@@ -27,11 +27,14 @@ from maxq.reference.broker.client_calls.schedule import TICK_S as DELIVERY_TICK_
 from maxq.reference.broker.client_calls.schedule import Schedule
 from maxq.reference.broker.client_calls.send_back import SendBack
 from maxq.reference.broker.client_calls.sends import Sends
+from maxq.reference.broker.client_calls.slave_refusals import refusing
 from maxq.reference.broker.client_calls.transactions import Transactions
 from maxq.reference.broker.locks.lock_quorum import Locks
+from maxq.reference.broker.membership.controlled import ControlledMembership
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.membership.metadata import Metadata, of_known
 from maxq.reference.broker.membership.metadata_sync import TICK_S, MetadataSync
+from maxq.reference.broker.membership.pairs import PairMembership
 from maxq.reference.broker.store.cleaner import Cleaner
 from maxq.reference.broker.store.metrics import SAMPLE_S
 from maxq.reference.broker.store.store import Store, Unflushed
@@ -73,6 +76,7 @@ class Broker:
             broker_name=config.broker_name,
             auto_create=config.auto_create_topic_enable,
             default_queues=config.default_topic_queue_nums,
+            in_group=config.enable_slave_acting_master,
         )
         self._tables.permission = config.broker_permission
 
@@ -108,7 +112,8 @@ class Broker:
         pool = rpc.Pool(group, bounds=bounds)
         config, host, store, tables = self._config, self._host, self._store, self._tables
         settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
-        membership = Membership(config, host, tables, pool, store)
+        kind = ControlledMembership if config.enable_controller_mode else PairMembership
+        membership: Membership = kind(config, host, tables, pool, store)
         locks = Locks(config, host, membership, group)
         self.membership, self.locks = membership, locks
         topics, clients = MadeTopics(tables, membership, group), Clients()
@@ -132,6 +137,8 @@ class Broker:
             HaAdmin(config, host, store, membership),
         )
         handlers = of_known(tables, {c: h for part in parts for c, h in part.handlers().items()})
+        if config.enable_slave_acting_master:
+            handlers = refusing(handlers, lambda: membership.role == "slave")
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
         bind, port = self._config.bind_address, self._config.listen_port
         servers = [
@@ -194,9 +201,8 @@ class Broker:
         await self._flush()
 
     def _on_growth(self) -> None:
-        replication = None if self.membership is None else self.membership.replication
-        if replication is not None:
-            replication.written()
+        if self.membership is not None:
+            self.membership.written()
 
     async def _flush(self) -> None:
         """Sync the log. A failed sync ends the broker, since what is on disk is unknown then;

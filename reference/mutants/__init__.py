@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Literal, NamedTuple
 
+PAIR = "pair"  # of brokers without controllers
 FAMILIES = (
     "registration",
     "election",
@@ -28,6 +29,7 @@ FAMILIES = (
     "sync-state-set",
     "locks",
     "namesrv",
+    PAIR,
 )
 
 Level = Literal["ran", "diverged"]

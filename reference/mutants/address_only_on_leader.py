@@ -9,7 +9,7 @@ former times registers anew; here it does not.) Breaks S14, and S2b.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.membership.controlled import ControlledMembership
 from maxq.reference.controller.registry import OK, Command, RegisterBroker, Registry, Result
 from maxq.reference.controller.server import Controller
 from maxq.reference.mutants import diverged, ran, replaced
@@ -43,12 +43,12 @@ def mutant() -> Iterator[None]:
                 replica.address = command.address
         return result
 
-    def led_elsewhere(self: Membership, address: str | None) -> bool:
+    def led_elsewhere(self: ControlledMembership, address: str | None) -> bool:
         return False
 
     with (
         replaced(Registry, "_register", _register),
         replaced(Controller, "_propose", _propose),
-        replaced(Membership, "_led_elsewhere", led_elsewhere),
+        replaced(ControlledMembership, "_led_elsewhere", led_elsewhere),
     ):
         yield

@@ -8,7 +8,7 @@ entry: the point up to which lists agree lies behind where logs part, and nothin
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.membership.controlled import ControlledMembership
 from maxq.reference.broker.replication import epochs as policy
 from maxq.reference.broker.replication.epochs import Epochs
 from maxq.reference.mutants import diverged, ran, replaced
@@ -35,12 +35,12 @@ def mutant() -> Iterator[None]:
             diverged(__name__)
         return point
 
-    def _mark(self: Membership, epoch: MasterEpoch) -> None:
+    def _mark(self: ControlledMembership, epoch: MasterEpoch) -> None:
         return None
 
     with (
         replaced(policy, "truncation_point", truncation_point),
-        replaced(Membership, "_mark", _mark),
+        replaced(ControlledMembership, "_mark", _mark),
     ):
         yield
 

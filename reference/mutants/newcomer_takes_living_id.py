@@ -8,7 +8,7 @@ different messages at the same offsets. Breaks S5.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.membership.controlled import ControlledMembership
 from maxq.reference.controller.liveness import Liveness
 from maxq.reference.mutants import diverged, ran, replaced
 
@@ -33,8 +33,11 @@ def mutant() -> Iterator[None]:
             diverged(__name__)
         return ""
 
-    def led_elsewhere(self: Membership, address: str | None) -> bool:
+    def led_elsewhere(self: ControlledMembership, address: str | None) -> bool:
         return False
 
-    with replaced(Liveness, "rival", rival), replaced(Membership, "_led_elsewhere", led_elsewhere):
+    with (
+        replaced(Liveness, "rival", rival),
+        replaced(ControlledMembership, "_led_elsewhere", led_elsewhere),
+    ):
         yield

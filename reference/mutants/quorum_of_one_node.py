@@ -3,12 +3,11 @@
 Cut off from the others it has two votes of three. Breaks L1, L2.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from maxq.reference.broker.locks import lock_quorum
 from maxq.reference.mutants import diverged, ran, replaced
-from maxq.reference.wire.route import BrokerMemberGroup
 
 FAMILY = "locks"
 CLAIM = "L1"
@@ -23,10 +22,10 @@ def mutant() -> Iterator[None]:
     """Ask every member of the group."""
     honest = lock_quorum.others
 
-    def others(group: BrokerMemberGroup, *, address: str, ids: Iterable[int]) -> tuple[str, ...]:
+    def others(group: Mapping[int, str], *, address: str, ids: Iterable[int]) -> tuple[str, ...]:
         ran(__name__)
         right = honest(group, address=address, ids=ids)
-        found = tuple(a for _, a in sorted(group.broker_addrs.items()))
+        found = tuple(a for _, a in sorted(group.items()))
         if found != right:
             diverged(__name__)
         return found

@@ -8,7 +8,7 @@ cleaner knows no bound but the last file. Breaks S9.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.membership.controlled import ControlledMembership
 from maxq.reference.broker.replication.replication import Replication
 from maxq.reference.mutants import held_by_nothing, ran, replaced
 from maxq.reference.records import PhyOffset
@@ -23,7 +23,7 @@ def mutant() -> Iterator[None]:
     """Hold nothing but the last file."""
     copied = Replication.copied
 
-    def copied_by_all(self: Membership) -> PhyOffset:
+    def copied_by_all(self: ControlledMembership) -> PhyOffset:
         ran(__name__)
         return self._store.end
 
@@ -31,7 +31,7 @@ def mutant() -> Iterator[None]:
         return self.master.end if self.master.leading else copied.__get__(self)
 
     with (
-        replaced(Membership, "copied", copied_by_all),
+        replaced(ControlledMembership, "copied", copied_by_all),
         replaced(Replication, "copied", property(everything)),
         held_by_nothing(__name__),
     ):

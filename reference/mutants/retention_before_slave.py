@@ -7,7 +7,7 @@ own, and throws its log away. Breaks S9.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.membership.controlled import ControlledMembership
 from maxq.reference.broker.replication import sync_state_set as sets
 from maxq.reference.broker.replication.ha_master import HaMaster
 from maxq.reference.broker.replication.replication import Replication
@@ -33,13 +33,13 @@ def mutant() -> Iterator[None]:
     def copied_now(self: Replication) -> PhyOffset:
         return by_connected(self.master) if self.master.leading else copied.__get__(self)
 
-    def held_from(self: Membership) -> PhyOffset:
+    def held_from(self: ControlledMembership) -> PhyOffset:
         ran(__name__)
         known = self.replication
         return self._store.confirm_offset if known is None else copied_now(known)
 
     with (
-        replaced(Membership, "copied", held_from),
+        replaced(ControlledMembership, "copied", held_from),
         replaced(Replication, "copied", property(copied_now)),
         held_by_nothing(__name__),
     ):

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from maxq.reference.names import GROUP_TOPIC_PREFIX
 from maxq.reference.wire.route import MASTER_ID, PERM_WRITE, BrokerData, TopicRouteData
-
-RAW_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"  # topics by which old brokers ask for their group
 
 
 def with_acting_masters(topic: str, route: TopicRouteData) -> TopicRouteData:
@@ -18,7 +17,7 @@ def with_acting_masters(topic: str, route: TopicRouteData) -> TopicRouteData:
 
     A group that may still be written to is left as it is: its clients would send to a slave.
     """
-    if topic.startswith(RAW_PREFIX):
+    if topic.startswith(GROUP_TOPIC_PREFIX):
         return route
     writable = {q.broker_name for q in route.queue_datas if q.perm & PERM_WRITE}
     shown = tuple(

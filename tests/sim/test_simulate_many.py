@@ -245,7 +245,7 @@ def test_the_summary_groups_what_is_alike() -> None:
         ["S6", "1", "0", "0", "0", "1"],
         ["S9", "2", "0", "0", "0", "0"],
     ]
-    assert lines[7] == "liveness reached: in 0 of 15 seeds"
+    assert lines[7] == "service again after the last fault: in 0 of 15 seeds"
     names = len(FACTORS)
     assert lines[8].startswith(f"pairs of values met: {names * (names - 1) // 2} of ")
     assert lines[9] == "120 virtual s in 24 CPU s (5.0 a CPU s), 1,234 messages acknowledged"

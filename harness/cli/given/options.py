@@ -24,7 +24,7 @@ from maxq.harness.contracts.environment import Role
 from maxq.harness.environments.choose import AUTO, ENVIRONMENTS
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule.format import RATE_MAX, SEED_MAX, THREADS_MAX
-from maxq.harness.schedule.options import PROFILES, TOGETHER
+from maxq.harness.schedule.options import MODES, PROFILES, TOGETHER
 from maxq.harness.targets.rocketmq.releases import REFERENCE
 from maxq.nemeses.catalogue import fault_names
 from maxq.reference import mutants
@@ -38,6 +38,12 @@ KNOWN_PROFILES = {  # by the names of `PROFILES`
     "default": "an acknowledged message is on the master: what RocketMQ ships",
     "unclean": "as `all`, but a replica that lacks messages may become master "
     "(enableElectUncleanMaster=true)",
+    "sync": "of --mode pair: an acknowledged message is on master and slave (SYNC_MASTER, "
+    "inSyncReplicas=2)",
+    "auto": "of --mode pair: as `sync`, but on the master alone while no slave is in sync "
+    "(enableAutoInSyncReplicas=true)",
+    "async": "of --mode pair: an acknowledged message is on the master (ASYNC_MASTER), and locks "
+    "are one broker's",
 }
 ENVIRONMENT = click.option(
     "--env",
@@ -70,7 +76,7 @@ SETTINGS = (
         "--profile",
         type=Alias(PROFILES),
         default=None,
-        show_default="safe, or default with --broker-conf",
+        show_default="safe, or default with --broker-conf; sync in --mode pair",
         help="what the brokers promise (`maxq list profiles`)",
     ),
     click.option(
@@ -110,6 +116,14 @@ SETTINGS = (
     ),
 )
 TOPOLOGY = (
+    click.option(
+        "--mode",
+        type=Name(list(MODES)),
+        default=MODES[0],
+        show_default=True,
+        help="who says which broker is master: controllers, or, in a pair, its settings, for good "
+        "(the first replica of each set)",
+    ),
     click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True),
     click.option("--namesrvs", type=click.IntRange(1, 9), default=1, show_default=True),
     click.option(
@@ -119,12 +133,17 @@ TOPOLOGY = (
         help="controllers run in the name servers (enableControllerInNamesrv=true), of which there "
         "are then as many at least",
     ),
-    click.option("--broker-sets", type=click.IntRange(1, 50), default=1, show_default=True),
+    click.option(
+        "--broker-sets",
+        type=click.IntRange(1, 50),
+        default=None,
+        show_default="1, 2 in --mode pair",
+    ),
     click.option(
         "--replicas",
         type=click.IntRange(1, 9),
-        default=3,
-        show_default=True,
+        default=None,
+        show_default="3, 2 in --mode pair",
         help="of each broker set",
     ),
     click.option(

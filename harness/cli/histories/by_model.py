@@ -64,9 +64,10 @@ def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     # Times say nothing here: what counts is the order of the history.
     broken = [b for b in wellformed(history) if not b.warning and b.rule != "W8"]
     started = time.monotonic()
-    judged = _judged(asked, stored)
+    # Whose answer is whose may be wrong in one that breaks the rules: it is not judged.
+    judged = ModelJudged(model=asked.model, keys=()) if broken else _judged(asked, stored)
     seconds = time.monotonic() - started
-    if not any(key.calls for key in judged.keys):
+    if not broken and not any(key.calls for key in judged.keys):
         seen = ", ".join(sorted({op.f for op in history.clients})[:8]) or "none"
         raise HistoryError(
             f"{asked.path.name}: no operation that {asked.model} knows; its operations are: {seen}"
@@ -121,7 +122,7 @@ class Said(NamedTuple):
     @property
     def example(self) -> KeyJudged | None:
         """The key of the counterexample."""
-        return None if self.malformed else self.judged.counterexample
+        return self.judged.counterexample
 
 
 def _answer(asked: Asked, said: Said) -> Answer | None:
@@ -143,6 +144,7 @@ def _write(asked: Asked, said: Said) -> tuple[Path, ...]:
         return ()
     about = counterexample.About(
         model=asked.model, headline=headline(said), why=_reason(key), of=key.calls,
+        steps=_steps(said, key),
         command=f"maxq check {asked.minimal / counterexample.JOURNAL} --model {asked.model}",
     )  # fmt: skip
     return counterexample.write(counterexample.part_of(said.history, key), asked.minimal, about)
@@ -151,6 +153,13 @@ def _write(asked: Asked, said: Said) -> tuple[Path, ...]:
 def _reason(key: KeyJudged) -> str:
     decided = key.decided if key.smallest is None else key.smallest.decided
     return f"{decided.name}: {decided.why}"
+
+
+def _steps(said: Said, key: KeyJudged) -> Sequence[str]:
+    """Of a cycle of transactions: why each precedes the next one."""
+    reason, judged = _reason(key), said.judged.transactions
+    cycles = judged.anomalies if judged else ()
+    return next((c.lines for c in cycles if f"{c.name}: {c.why}" == reason), ())
 
 
 def _document(asked: Asked, said: Said) -> dict[str, Any]:
@@ -183,16 +192,17 @@ def _plain(key: Any) -> Any:
 def headline(said: Said) -> str:
     """The verdict in a sentence."""
     judged = said.judged
-    if judged.transactions is not None and not said.malformed:
+    if said.malformed:
+        asked = sum(op.type == "invoke" for op in said.history.clients)
+        return (f"unknown: whether {asked:,} operations are {known_models()[judged.model].are} "
+                f"{judged.model} cannot be said: the history breaks the rules of histories: "
+                f"{said.malformed[0]} ({len(said.malformed):,} breaches).")  # fmt: skip
+    if judged.transactions is not None:
         return by_transactions.headline(judged.transactions, judged.model)
     are = known_models()[judged.model].are
     bad, open_ = judged.of(False), judged.of("unknown")
     calls, keys = sum(key.calls for key in judged.keys), len(judged.keys)
     what = f"{calls:,} calls" if keys == 1 else f"{calls:,} calls on {keys:,} keys"
-    if said.malformed:
-        return (f"unknown: whether {what} are {are} {judged.model} cannot be said: the "
-                f"history breaks the rules of histories: {said.malformed[0]}"
-                f" ({len(said.malformed):,} breaches).")  # fmt: skip
     if bad:
         which = "" if keys == 1 else f": those on {len(bad):,} of the keys are not"
         return f"INVALID: {what} are not {are} {judged.model}{which}."
@@ -207,6 +217,9 @@ def headline(said: Said) -> str:
 def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
     echo(wrapped(f"verdict: {headline(said)}"))
     judged = said.judged
+    if said.malformed:
+        _show_end(asked, judged)
+        return
     if judged.transactions is not None:
         for line in by_transactions.lines(judged.transactions, verbose=verbose):
             echo(line)
@@ -216,7 +229,7 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
         _show_end(asked, judged)
         return
     found = [*judged.of(False), *judged.of("unknown")]
-    if found and not said.malformed and not (said.example and len(judged.keys) == 1):
+    if found and not (said.example and len(judged.keys) == 1):
         shown = found if verbose else found[:ROWS_MAX]
         echo_drawn(table(COLUMNS, map(_cells, shown), width=WIDTH, colour=coloured()))
         if len(found) > len(shown):

@@ -24,10 +24,10 @@ def lines(judged: Judged, *, verbose: bool) -> Iterator[str]:
     for at, anomaly in enumerate(judged.anomalies):
         yield from _anomaly(anomaly, whole=verbose or at < SHOWN_MAX)
     if judged.broken:
-        yield wrapped(f"broken:  {', '.join(judged.broken)}, and every model that includes one")
+        yield wrapped(f"broken:  {', '.join(judged.broken)}, and what includes one of them")
     if judged.kept:
         names = ", ".join(judged.kept)
-        yield wrapped(f"kept:    {names}, and what they include: nothing was found against these")
+        yield wrapped(f"kept:    {names}, and what these include: nothing was found against them")
     counts = ", ".join(f"{count:,} {kind}" for kind, count in judged.dependencies.items())
     yield f"edges:   {counts}"
 

@@ -108,6 +108,7 @@ class About(NamedTuple):
     why: str
     of: int  # operations of the key
     command: str
+    steps: Sequence[str] = ()  # the reason at length
 
 
 def write(part: Part, folder: Path, about: About) -> tuple[Path, ...]:
@@ -120,7 +121,7 @@ def write(part: Part, folder: Path, about: About) -> tuple[Path, ...]:
     ops = part.ops()
     drawn = page(Example(
         model=about.model, headline=about.headline, why=about.why, of=about.of,
-        command=about.command, bars=_bars(part),
+        command=about.command, bars=_bars(part), steps=about.steps,
     ))  # fmt: skip
     written = ((JOURNAL, encode_jsonl(ops)), (EDN, encode_edn(ops)), (PAGE, drawn.encode()))
     for name, data in written:

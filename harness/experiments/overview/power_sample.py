@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from maxq.checkers.power.power import WEAK, power_of
-from maxq.harness.run.judging import checkers_of
+from maxq.harness.run.judging import checkers_of, context_of
 from maxq.harness.run.stored_run import options_of
 from maxq.harness.schedule.options import Options
 from maxq.histories.history import History
@@ -31,7 +31,7 @@ def is_asked(seed: int) -> bool:
 def called_in(history: History, options: Options) -> Called:
     """How many wrong answers of each claim were called, of how many that were tried."""
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    checkers, context = checkers_of(options), options.context()
+    checkers, context = checkers_of(options), context_of(options)
     for power in power_of(history, checkers, context, clock=time.process_time, each_s=EACH_S):
         found[power.claim][0] += power.called
         found[power.claim][1] += power.tried

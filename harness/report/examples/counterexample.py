@@ -22,6 +22,7 @@ class Example(NamedTuple):
     of: int
     command: str
     bars: Sequence[Bar]
+    steps: Sequence[str] = ()  # the reason at length, line by line
 
 
 def page(example: Example) -> str:
@@ -40,6 +41,7 @@ def page(example: Example) -> str:
         "main",
         el("h1", el("span", "INVALID", class_="badge invalid"), " ", short(said, 400)),
         el("p", short(example.why, 2000), class_="summary"),
+        el("ul", (el("li", short(step, 400)) for step in example.steps)) if example.steps else "",
         el("p", f"{_these(count, example.of)} Red: those that show it best.", class_="note"),
         el("h2", "Who did what, beside whom"),
         el("p", "One lane a process; time goes to the right, not to scale. Bars overlap where "

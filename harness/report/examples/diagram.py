@@ -57,7 +57,9 @@ def steps(bars: Sequence[Bar]) -> Mapping[int, int]:
 
 def _label(bar: Bar) -> tuple[str, str]:
     answer = bar.answered.removeprefix("ok").strip()
-    shown = f"→ {answer}" if answer and bar.outcome != "info" else ""
+    if bar.outcome == "info":
+        return _cut(bar.asked), ""
+    shown = f"→ {answer}" if answer else bar.answered
     return _cut(bar.asked), _cut(shown)
 
 

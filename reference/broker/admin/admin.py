@@ -108,6 +108,7 @@ class Admin:
             "maxq.mutant": self._mutant,
             "maxq.role": self._membership.role,
             "remainHowManyDataToFlush": f"{self._store.end - self._store.durable} B",
+            **self._membership.told(),
             **self._store.metrics.table(),
             **self._delayed(),
             **_NOTHING_WAITS,

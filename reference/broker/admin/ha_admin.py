@@ -5,6 +5,7 @@ Transfer rates are not measured, and shown as 0.
 
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.broker.replication.plain.plain_slave import PlainSlave
 from maxq.reference.broker.store.store import Store
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
@@ -21,7 +22,7 @@ from maxq.reference.wire.bodies import (
 from maxq.reference.wire.codes import ID_IN_USE, RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext, to_ext
-from maxq.reference.wire.node_headers import HaInfo
+from maxq.reference.wire.node_headers import HaInfo, MinBrokerIdChange
 
 
 class HaAdmin:
@@ -42,6 +43,7 @@ class HaAdmin:
             RequestCode.GET_BROKER_EPOCH_CACHE: self._epochs,
             RequestCode.GET_BROKER_HA_STATUS: self._status,
             RequestCode.EXCHANGE_BROKER_HA_INFO: self._info,
+            RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: self._min_id_changed,
         }
 
     async def _role_changed(self, request: Frame, connection: Connection) -> Reply:
@@ -55,18 +57,17 @@ class HaAdmin:
         self._membership.register_again()
         return request.answer(ResponseCode.SUCCESS)
 
+    async def _min_id_changed(self, request: Frame, connection: Connection) -> Reply:
+        await self._membership.announced(from_ext(MinBrokerIdChange, request.ext))
+        return request.answer(ResponseCode.SUCCESS)
+
     def _info(self, request: Frame, connection: Connection) -> Reply:
         """Where this master's HA port is. Nobody is believed who announces another master here: the
         controller names it."""
         asked = from_ext(HaInfo, request.ext)
-        replication = self._membership.replication
-        if asked.master_ha_address or self._membership.role != "master" or replication is None:
+        info = self._membership.ha_info()
+        if asked.master_ha_address or info is None:
             return request.answer(ResponseCode.SUCCESS)
-        info = HaInfo(
-            master_ha_address=self._membership.ha_address,
-            master_flush_offset=replication.master.began,
-            master_address=self._membership.address,
-        )
         return request.answer(ResponseCode.SUCCESS, ext=to_ext(info))
 
     def _epochs(self, request: Frame, connection: Connection) -> Reply:
@@ -89,21 +90,20 @@ class HaAdmin:
         return request.answer(ResponseCode.SUCCESS, body=body.to_json())
 
     def _status(self, request: Frame, connection: Connection) -> Reply:
-        replication = self._membership.replication
-        if replication is None:
-            why = "this broker is not in controller mode"
+        seen = self._membership.links()
+        if seen is None:
+            why = "this broker does not know its role yet"
             return request.answer(ResponseCode.SYSTEM_ERROR, why)
-        core, end = replication.master, self._store.end
-        leads = core.leading
+        end, leads = self._store.end, seen.copying is None
         slaves = tuple(
             HaConnectionInfo(
-                addr=address,
-                diff=end - (link.acked or 0),
-                in_sync=link.slave in core.members,
-                slave_ack_offset=link.acked or 0,
+                addr=link.address,
+                diff=end - link.acked,
+                in_sync=link.in_sync,
+                slave_ack_offset=link.acked,
                 transfer_from_where=link.next,
             )
-            for address, link in replication.slaves()
+            for link in seen.slaves
         )
         body = HaRuntimeInfo(
             master=leads,
@@ -111,12 +111,12 @@ class HaAdmin:
             in_sync_slave_nums=sum(s.in_sync for s in slaves),
             ha_connection_info=slaves,
             ha_client_runtime_info=HaClientInfo()
-            if leads
-            else self._client_info(replication.slave),
+            if seen.copying is None
+            else self._client_info(seen.copying),
         )
         return request.answer(ResponseCode.SUCCESS, body=body.to_json())
 
-    def _client_info(self, slave: HaSlave) -> HaClientInfo:
+    def _client_info(self, slave: HaSlave | PlainSlave) -> HaClientInfo:
         wall_ms, now = self._host.wall_ms(), now_ns()
 
         def ms(at_ns: int) -> int:

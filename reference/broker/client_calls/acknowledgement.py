@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from maxq.reference.broker.membership.membership import Membership
-from maxq.reference.broker.replication.replication import Replication
 from maxq.reference.broker.store.store import Store
 from maxq.reference.config import BrokerConfig
 from maxq.reference.records import MasterEpoch, PhyOffset
@@ -37,16 +36,16 @@ def reached(
     Returns:
         A plain future where only replicas are waited for: most sends do, and it costs no task.
     """
-    epoch, replication = membership.master_epoch, membership.replication
+    epoch = membership.master_epoch
     if config.flush_disk_type == "SYNC_FLUSH":
         timeout_s = config.sync_flush_timeout / 1000
-        return _flushed(store, replication, end, epoch, answer, timeout_s=timeout_s)
-    return _replicated(replication, end, epoch, answer)
+        return _flushed(store, membership, end, epoch, answer, timeout_s=timeout_s)
+    return _replicated(membership, end, epoch, answer)
 
 
 async def _flushed(
     store: Store,
-    replication: Replication | None,
+    membership: Membership,
     end: PhyOffset,
     epoch: MasterEpoch,
     answer: MakeAnswer[A],
@@ -60,12 +59,12 @@ async def _flushed(
     except TimeoutError:
         flushed = ResponseCode.FLUSH_DISK_TIMEOUT
     return await _replicated(
-        replication, end, epoch, lambda code, why: answer(code if why else flushed, why)
+        membership, end, epoch, lambda code, why: answer(code if why else flushed, why)
     )
 
 
 def _replicated(
-    replication: Replication | None, end: PhyOffset, epoch: MasterEpoch, answer: MakeAnswer[A]
+    membership: Membership, end: PhyOffset, epoch: MasterEpoch, answer: MakeAnswer[A]
 ) -> asyncio.Future[A]:
     future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
 
@@ -74,8 +73,5 @@ def _replicated(
             code = ResponseCode.FLUSH_SLAVE_TIMEOUT if why else ResponseCode.SUCCESS
             future.set_result(answer(code, why))
 
-    if replication is None:
-        finish("")
-    else:
-        replication.when_acknowledged(end, epoch, finish)
+    membership.when_acknowledged(end, epoch, finish)
     return future

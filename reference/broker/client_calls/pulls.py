@@ -167,6 +167,9 @@ class Pulls:
             # Who is not master never says that nothing is there: the master may know more. Nor
             # does a master that does not know yet what of its log was confirmed before its term.
             code, next_offset = ResponseCode.PULL_RETRY_IMMEDIATELY, QueueOffset(h.queue_offset)
+        if code == ResponseCode.PULL_OFFSET_MOVED and self._membership.role == "slave":
+            # Beyond its end: of what its master had, this slave may lack something.
+            code, next_offset = ResponseCode.PULL_RETRY_IMMEDIATELY, QueueOffset(h.queue_offset)
         answer = headers.PullResponse(
             suggest_which_broker_id=0,
             next_begin_offset=next_offset,

@@ -29,20 +29,17 @@ import msgspec
 from maxq.reference.broker.locks.locks import LockTable, Tally, quorum
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
+from maxq.reference.member_group import members_of
 from maxq.reference.node import now_ns
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Connection, Handler, Pool, Reply
-from maxq.reference.wire import node_headers as headers
 from maxq.reference.wire.bodies import LockRequest, LockResponse, MessageQueue
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
-from maxq.reference.wire.headers import to_ext
-from maxq.reference.wire.route import BrokerMemberGroup, MemberGroupBody
 
 ATTEMPT = "maxqAttempt"
 LEASE = "maxqLease"  # of an unlock that is passed on: the last attempt that it ends
 PEER_TIMEOUT_S = 0.8  # Java clients wait one second for the answer
-NAMESRV_TIMEOUT_S = 3.0
 
 
 class Self(Protocol):
@@ -56,10 +53,10 @@ class Self(Protocol):
     def broker_id(self) -> int: ...
 
 
-def others(group: BrokerMemberGroup, *, address: str, ids: Iterable[int]) -> tuple[str, ...]:
+def others(group: Mapping[int, str], *, address: str, ids: Iterable[int]) -> tuple[str, ...]:
     """Addresses of a set's other brokers: each once, and nothing that may be this broker."""
     mine = frozenset(ids)
-    found = {a: None for i, a in sorted(group.broker_addrs.items()) if i not in mine}
+    found = {a: None for i, a in sorted(group.items()) if i not in mine}
     found.pop(address, None)
     return tuple(found)
 
@@ -116,7 +113,7 @@ class Locks:
         ``syncBrokerMemberGroupPeriod``."""
         for namesrv in self._namesrvs:
             group = await self._members(namesrv)
-            if group is not None and group.broker_addrs:
+            if group:
                 ids = (self._me.role_id, self._me.broker_id)
                 self._peers = others(group, address=self._me.address, ids=ids)
                 self._namesrvs.remove(namesrv)  # who has answered is asked first the next time
@@ -128,21 +125,16 @@ class Locks:
         former id of its own, which a name server still lists. Its grant would count twice."""
         return tuple(peer for peer in self._peers if peer != self._me.address)
 
-    async def _members(self, namesrv: str) -> BrokerMemberGroup | None:
-        header = headers.MemberGroupRequest(
-            cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name
-        )
-        frame = Frame(code=RequestCode.GET_BROKER_MEMBER_GROUP, ext=to_ext(header))
+    async def _members(self, namesrv: str) -> dict[int, str]:
+        config = self._config
         try:
-            async with asyncio.timeout(NAMESRV_TIMEOUT_S):
-                answer = await self._pool.call(namesrv, frame, timeout_s=NAMESRV_TIMEOUT_S)
-            if answer.code != ResponseCode.SUCCESS:
-                raise RemoteProtocolError(f"code {answer.code}: {answer.remark}")
-            return MemberGroupBody.from_json(answer.body).broker_member_group
+            return await members_of(
+                self._pool, namesrv, config.broker_cluster_name, config.broker_name
+            )
         except (OSError, TimeoutError, RemoteProtocolError) as error:
             why = f"{type(error).__name__}: {error}"
             self._node.log("broker.lock.members.failed", of=namesrv, why=why)
-            return None
+            return {}
 
     # Locking.
 

@@ -114,12 +114,19 @@ async def start_of(pool: Pool, address: str) -> PhyOffset:
         NotSent, ConnectionLost, TimeoutError: no answer.
         RemoteProtocolError: it does not say.
     """
+    return (await bounds_of(pool, address))[0]
+
+
+async def bounds_of(pool: Pool, address: str) -> tuple[PhyOffset, PhyOffset]:
+    """Ask a broker where its log begins and ends; errors as `start_of`."""
     request = Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO)
     answer = await pool.call(address, request, timeout_s=CALL_TIMEOUT_S)
     if answer.code == ResponseCode.SUCCESS:
         with contextlib.suppress(KeyError, ValueError):
-            return PhyOffset(int(KVTable.from_json(answer.body).table["commitLogMinOffset"]))
-    raise RemoteProtocolError(f"28: no start of the log: code {answer.code}: {answer.remark}")
+            table = KVTable.from_json(answer.body).table
+            start, end = table["commitLogMinOffset"], table["commitLogMaxOffset"]
+            return PhyOffset(int(start)), PhyOffset(int(end))
+    raise RemoteProtocolError(f"28: no bounds of the log: code {answer.code}: {answer.remark}")
 
 
 async def record_of(pool: Pool, address: str, offset: PhyOffset) -> bytes | None:

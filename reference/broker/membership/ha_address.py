@@ -5,6 +5,7 @@ and a name server takes that from whoever registers. The usual place is the port
 clients, at the same host. Any other must be confirmed by the master (906).
 """
 
+from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Pool, split_address
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
@@ -28,12 +29,26 @@ async def confirmed(pool: Pool, master_address: str, ha_address: str) -> str:
     """
     if is_usual(master_address, ha_address):
         return ""
-    question = Frame(code=RequestCode.EXCHANGE_BROKER_HA_INFO, ext=to_ext(HaInfo()))
     try:
-        answer = await pool.call(master_address, question, timeout_s=CALL_TIMEOUT_S)
-    except (OSError, TimeoutError) as error:
+        own = await _own_of(pool, master_address)
+    except (OSError, TimeoutError, RemoteProtocolError) as error:
         return f"{type(error).__name__}: {error}"
-    if answer.code != ResponseCode.SUCCESS:
-        return f"code {answer.code}: {answer.remark}"
-    own = from_ext(HaInfo, answer.ext).master_ha_address
     return "" if own == ha_address else f"the master listens at {own or 'none'}"
+
+
+async def asked_of(pool: Pool, master_address: str) -> str:
+    """Where a master says that its HA port is; the usual place if it does not say."""
+    host, port = split_address(master_address)
+    usual = f"{host}:{port + 1}"
+    try:
+        return await _own_of(pool, master_address) or usual
+    except (OSError, TimeoutError, RemoteProtocolError):
+        return usual
+
+
+async def _own_of(pool: Pool, address: str) -> str:
+    question = Frame(code=RequestCode.EXCHANGE_BROKER_HA_INFO, ext=to_ext(HaInfo()))
+    answer = await pool.call(address, question, timeout_s=CALL_TIMEOUT_S)
+    if answer.code != ResponseCode.SUCCESS:
+        raise RemoteProtocolError(f"code {answer.code}: {answer.remark}")
+    return from_ext(HaInfo, answer.ext).master_ha_address or ""

@@ -12,6 +12,9 @@ from maxq.reference.broker.membership.joining import RETRY_S
 from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
+from maxq.reference.member_group import members_of
+from maxq.reference.node import now_ns
+from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Connection, Pool
 from maxq.reference.wire import node_headers as headers
 from maxq.reference.wire.codes import RequestCode, ResponseCode
@@ -44,7 +47,7 @@ class Namesrvs:
         pool: connections.
         tables: the topics that are registered.
         me: who this broker is.
-        on_registered: called with each answer to a registration.
+        on_registered: called with each answer to a registration, and when it was asked for (ns).
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class Namesrvs:
         pool: Pool,
         tables: Tables,
         me: Self,
-        on_registered: Callable[[headers.RegisterBrokerResponse], Awaitable[None]],
+        on_registered: Callable[[headers.RegisterBrokerResponse, int], Awaitable[None]],
     ) -> None:
         self._config = config
         self._host = host
@@ -63,6 +66,7 @@ class Namesrvs:
         self._me = me
         self._on_registered = on_registered
         self._addresses = [a for a in config.namesrv_addr.split(";") if a]
+        self._asked = list(self._addresses)  # for the group, in this order
         self._watched: dict[Connection, str] = {}  # to name servers that know this broker
         self._due: dict[str, float] = {}  # name server -> loop time of the next registration
 
@@ -74,6 +78,56 @@ class Namesrvs:
         """Register where the period has passed, and where the last attempt failed."""
         now = asyncio.get_running_loop().time()
         await self._register([n for n in self._addresses if now >= self._due.get(n, now)])
+
+    async def heartbeat(self) -> None:
+        """Tell every name server that knows this broker that it lives; none answers."""
+        me, config = self._me, self._config
+        if me.role == "fenced":
+            return
+        who = headers.BrokerRequest(
+            broker_name=config.broker_name,
+            broker_addr=me.address,
+            cluster_name=config.broker_cluster_name,
+            broker_id=me.role_id,
+        )
+        if config.compatible_with_old_name_srv:
+            body = self._tables.version.to_json()
+            beat = Frame(code=RequestCode.QUERY_DATA_VERSION, ext=to_ext(who), body=body)
+        else:
+            ext = {k: v for k, v in to_ext(who).items() if k != "brokerId"}  # as RocketMQ's
+            beat = Frame(code=RequestCode.BROKER_HEARTBEAT, ext=ext)
+        sent = (self._beat(namesrv, beat) for namesrv in self._addresses)
+        await asyncio.gather(*sent)  # a dead one must not delay the others
+
+    async def _beat(self, namesrv: str, beat: Frame) -> None:
+        try:
+            async with asyncio.timeout(self._config.send_heartbeat_timeout_millis / 1000):
+                await self._pool.oneway(namesrv, beat)
+        except (OSError, TimeoutError) as error:
+            why = f"{type(error).__name__}: {error}"
+            self._host.log("broker.heartbeat.failed", to=namesrv, why=why)
+
+    async def group(self) -> dict[int, str]:
+        """The group's members, as the first name server says that answers; it is asked first the
+        next time. Empty where none knows any."""
+        config = self._config
+        for namesrv in tuple(self._asked):
+            try:
+                found = await members_of(
+                    self._pool,
+                    namesrv,
+                    config.broker_cluster_name,
+                    config.broker_name,
+                    by_route=config.compatible_with_old_name_srv,
+                )
+            except (OSError, TimeoutError, RemoteProtocolError) as error:
+                why = f"{type(error).__name__}: {error}"
+                self._host.log("broker.group.failed", of=namesrv, why=why)
+            else:
+                self._asked.remove(namesrv)
+                self._asked.insert(0, namesrv)
+                return found
+        return {}
 
     def forget_registrations(self) -> None:
         """Every name server is due: what they know of this broker is out of date."""
@@ -93,17 +147,20 @@ class Namesrvs:
             await self._call(namesrv, Frame(code=RequestCode.UNREGISTER_BROKER, ext=to_ext(header)))
 
     async def _register(self, namesrvs: Sequence[str]) -> None:
-        me = self._me
+        me, config = self._me, self._config
         if me.role == "fenced" or not namesrvs:
             return
         body = RegisterBrokerBody(topic_config_serialize_wrapper=self._tables.wrapper()).to_json()
         header = headers.RegisterBrokerRequest(
-            broker_name=self._config.broker_name,
+            broker_name=config.broker_name,
             broker_addr=me.address,
-            cluster_name=self._config.broker_cluster_name,
+            cluster_name=config.broker_cluster_name,
             ha_server_addr=me.ha_address,
             broker_id=me.role_id,
-            enable_acting_master=False,
+            enable_acting_master=config.enable_slave_acting_master,
+            heartbeat_timeout_millis=config.broker_not_active_timeout_millis
+            if config.enable_slave_acting_master
+            else None,
             body_crc32=body_crc32(body),
         )
         frame = Frame(code=RequestCode.REGISTER_BROKER, ext=to_ext(header), body=body)
@@ -114,6 +171,7 @@ class Namesrvs:
             self._due[namesrv] = asyncio.get_running_loop().time() + wait_s
 
     async def _call(self, namesrv: str, frame: Frame) -> bool:
+        asked_ns = now_ns()
         try:
             connection = await self._pool.get(namesrv)
             answer = await connection.call(frame, timeout_s=CALL_TIMEOUT_S)
@@ -128,7 +186,8 @@ class Namesrvs:
             self._host.log("broker.namesrv.refused", to=namesrv, why=answer.remark)
             return False
         if frame.code == RequestCode.REGISTER_BROKER:
-            await self._on_registered(from_ext(headers.RegisterBrokerResponse, answer.ext))
+            named = from_ext(headers.RegisterBrokerResponse, answer.ext)
+            await self._on_registered(named, asked_ns)
         return True
 
     def _lost(self, connection: Connection) -> None:

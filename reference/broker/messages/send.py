@@ -65,6 +65,8 @@ class Self(Protocol):
     def role(self) -> str: ...
     @property
     def in_sync_count(self) -> int: ...
+    @property
+    def copies_needed(self) -> int: ...
 
 
 def situation(config: BrokerConfig, me: Self) -> Situation:
@@ -73,7 +75,7 @@ def situation(config: BrokerConfig, me: Self) -> Situation:
         role=me.role,
         configured_slave=config.broker_role == "SLAVE",
         in_sync_count=me.in_sync_count,
-        in_sync_count_min=config.min_in_sync_replicas,
+        in_sync_count_min=me.copies_needed,
         body_bytes_max=config.max_message_size,
     )
 

@@ -220,7 +220,7 @@ class HaServer:
     def _send(self, number: int, packet: wire.MasterPacket) -> None:
         link = self._links.get(number)
         if link is not None:
-            link.send(packet)
+            link.send(wire.encode(packet))
 
     def _answer(self, ticket: int, why: str) -> None:
         self._tickets.pop(ticket)(why)
@@ -330,7 +330,7 @@ class HaClient:
     def _send(self, effect: slave.Send) -> None:
         link = self._links.get(effect.connection)
         if link is not None:
-            link.send(effect.packet)
+            link.send(wire.encode(effect.packet))
 
     async def _compare(self, effect: slave.Compare) -> None:
         number = effect.connection

@@ -168,10 +168,10 @@ class Link(asyncio.Protocol):
             return ""
         return address_text(self._transport.get_extra_info("peername"))
 
-    def send(self, packet: wire.SlavePacket | wire.MasterPacket) -> None:
+    def send(self, packet: bytes) -> None:
         """Write a packet, in one write; nothing happens on a closed connection."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(wire.encode(packet))
+            self._transport.write(packet)
 
     def hold(self, *, reading: bool) -> None:
         """Stop or go on reading."""

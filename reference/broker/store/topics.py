@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from maxq.reference.host import Host, read_file, replace_file
-from maxq.reference.names import DEFAULT_TOPIC, RETRY_PREFIX, is_system_topic
+from maxq.reference.names import DEFAULT_TOPIC, GROUP_TOPIC_PREFIX, RETRY_PREFIX, is_system_topic
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.wire.bodies import (
     ConsumerOffsets,
@@ -53,6 +53,7 @@ class Tables:
         broker_name: the broker's name, likewise.
         auto_create: whether topics come into being when first sent to.
         default_queues: number of queues of such topics at most.
+        in_group: whether the group has a topic, by whose route old name servers tell its members.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Tables:
         broker_name: str,
         auto_create: bool,
         default_queues: int,
+        in_group: bool = False,
     ) -> None:
         self._host = host
         self.folder = folder
@@ -87,6 +89,8 @@ class Tables:
         system = [(cluster, 16, template), (broker_name, 1, template)]
         if auto_create:
             system.append((DEFAULT_TOPIC, default_queues, template))
+        if in_group:
+            system.append((GROUP_TOPIC_PREFIX + broker_name, 1, PERM_INHERIT))
         self._system = {n: _config(n, queues, perm) for n, queues, perm in system}
 
     def load(self, queues: Mapping[str, int]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from maxq.reference.config import BrokerConfig, ConfigError, ControllerConfig, NamesrvConfig
-from maxq.reference.node_file import NO_COPIES, parse_node
+from maxq.reference.node_file import NO_SET, NO_WAITING, parse_node
 
 EMBEDDED = b"""\
 listenPort=9876
@@ -30,14 +30,34 @@ def test_controller_mode_without_a_controller_is_refused() -> None:
     assert found == "node.conf: enableControllerMode=true needs controllerAddr"
 
 
+PAIR = "totalReplicas=2\nbrokerRole=SYNC_MASTER\n"
+SLAVE = "totalReplicas=2\nbrokerRole=SLAVE\n"
+
+
 @pytest.mark.parametrize(
-    "line",
-    ["brokerRole=SYNC_MASTER", "inSyncReplicas=2", "minInSyncReplicas=3",
-     "allAckInSyncStateSet=true"],
+    ("before", "line", "fault"),
+    [
+        ("", "inSyncReplicas=2", NO_WAITING),
+        ("", "minInSyncReplicas=3", NO_WAITING),
+        (PAIR, "allAckInSyncStateSet=true", NO_SET),
+        (PAIR, "inSyncReplicas=3", "is above totalReplicas=2"),
+        (PAIR, "minInSyncReplicas=2", "is above inSyncReplicas=1"),
+        (PAIR, "brokerId=1", "is a slave's, and brokerRole=SYNC_MASTER needs 0"),
+        (SLAVE, "brokerId=0", "is a master's, and brokerRole=SLAVE needs another: 1 or more"),
+        (SLAVE, "brokerId=-1", "is a master's, and brokerRole=SLAVE needs another: 1 or more"),
+        ("enableControllerMode=true\ncontrollerAddr=c:1\n", "haMasterAddress=m:10912",
+         "names a master, and controllers do (enableControllerMode=true)"),
+    ],
 )  # fmt: skip
-def test_copies_without_controllers_are_refused_by_key_and_line(line: str) -> None:
-    """S6: SEND_OK would promise copies where there is one."""
-    assert refusal("broker", f"listenPort=10911\n\n{line}\n") == f"node.conf:3: {line} {NO_COPIES}"
+def test_what_cannot_be_kept_is_refused_by_key_and_line(before: str, line: str, fault: str) -> None:
+    """S6: SEND_OK would promise copies that nobody waits for, or that cannot be."""
+    lines = before.count("\n") + 1
+    assert refusal("broker", f"{before}{line}\n") == f"node.conf:{lines}: {line} {fault}"
+
+
+def test_a_slave_needs_an_id() -> None:
+    found = refusal("broker", "brokerRole=SLAVE\n")
+    assert found.startswith("node.conf: brokerId is a master's")
 
 
 def test_of_equal_keys_the_last_line_is_named() -> None:
@@ -46,10 +66,12 @@ def test_of_equal_keys_the_last_line_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["brokerRole=ASYNC_MASTER\ninSyncReplicas=1\n", "brokerRole=SLAVE\n", "",
+    "text", ["brokerRole=ASYNC_MASTER\ninSyncReplicas=1\n", f"{SLAVE}brokerId=1\n", "",
+             f"{PAIR}inSyncReplicas=2\nminInSyncReplicas=2\nenableAutoInSyncReplicas=true\n",
+             f"{SLAVE}brokerId=1\ninSyncReplicas=2\nhaMasterAddress=m:10912\n",
              "enableControllerMode=true\ncontrollerAddr=c:1\nallAckInSyncStateSet=true\n"],
 )  # fmt: skip
-def test_what_promises_no_copies_or_has_controllers_is_taken(text: str) -> None:
+def test_what_can_be_kept_is_taken(text: str) -> None:
     (config,), warnings = parse_node("broker", text.encode(), "node.conf")
     assert isinstance(config, BrokerConfig)
     assert warnings == []

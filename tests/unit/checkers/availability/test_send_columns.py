@@ -147,7 +147,7 @@ def test_attempts_are_those_of_all_sends() -> None:
 
 def test_what_is_beside_is_told_apart_by_all_but_the_place_in_the_log() -> None:
     exts: list[Any] = [
-        {"broker": "x:1", "byte": 1, "node": "b0"}, {"broker": "x:1", "byte": 22, "node": "b0"},
+        {"broker": "x:1", "byte": 41, "node": "b0"}, {"broker": "x:1", "byte": 22, "node": "b0"},
         {"broker": "x:1", "byte": 22, "node": "b1"}, {"node": "b0"}, None,
         {"broker": "x:1", "byte": -3, "node": "b0"}, {"byte": 5}, {"byte": 1.5},
         {"node": '"byte":4'},

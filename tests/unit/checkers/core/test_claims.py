@@ -13,7 +13,7 @@ from maxq.checkers.core.claim_sources import DECISIONS
 from maxq.checkers.judgement import claims_page
 from maxq.checkers.locks import locks
 from maxq.checkers.messages import consumer_offsets, durability, retention
-from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
+from maxq.checkers.replication import broker_ids, copies, epochs, idle_log_growth, replicas
 from maxq.checkers.routing import routes
 from maxq.harness.contracts.target import Profile
 from maxq.histories.history import History
@@ -25,6 +25,7 @@ CHECKERS: tuple[Checker, ...] = (
     durability.Durability(),
     retention.Retention(),
     replicas.Replicas(),
+    copies.Copies(),
     availability.Availability(),
     locks.Locks(),
     consumer_offsets.Offsets(),
@@ -66,6 +67,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-DEFAULT": lossless | all_ack,
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
+    wanted |= {"A8"}  # of pairs
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -128,6 +130,7 @@ def test_every_anomaly_is_explained() -> None:
         "S10b": ("slave-ahead-of-master",),
         "S11b": ("written-by-nobody",),
         "S17": ("learner-in-set",),
+        "A8": ("acknowledged-uncopied",),
         "S13": ("not-writable",),
         "S13b": ("dead-master-stays",),
         "S15": ("node-ended", "node-does-not-start", "node-does-not-answer"),

@@ -1,166 +1,46 @@
-"""Fast tests and search against every order tried, on small histories."""
+"""Fast tests, dispatch and search against every order tried, on small histories.
 
-import itertools
+``python -m benchmarks.differential`` does the same on many more.
+"""
+
 from collections import Counter
-from collections.abc import Callable, Hashable
 from random import Random
 
 import pytest
-from linear_oracle import REFUSED, Ask, drawn, exhaustive, locked, said
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from maxq.checkers.linearizability.calls import Calls, Row
+from benchmarks.differential.asked import again, register
+from benchmarks.differential.oracle import drawn
+from benchmarks.differential.subjects import SUBJECTS, compared, history
 from maxq.checkers.linearizability.judge import searched
-from maxq.checkers.linearizability.model import Model
 from maxq.checkers.linearizability.search import search
-from maxq.checkers.models.kv import KeyValue
-from maxq.checkers.models.locks import Mutex
-from maxq.checkers.models.queues import FifoQueue, Queue
-from maxq.checkers.models.registers import CasRegister, MultiRegister, Register, StrictCasRegister
-from maxq.checkers.models.sets import Counter as CounterModel
-from maxq.checkers.models.sets import GrowSet
+from maxq.checkers.models.registers import CasRegister
 
-COUNT = 150
-INFO = (0.0, 0.15, 0.35)
-Values = Callable[[Random], int]
+COUNT = 300
 
 
-def once() -> Values:
-    count = itertools.count(1)
-    return lambda random: next(count)
-
-
-def again() -> Values:
-    return lambda random: random.randrange(1, 4)
-
-
-def register(values: Values, *, swaps: bool) -> Ask:
-    def ask(random: Random, state: Hashable) -> tuple[Row, Hashable]:
-        value, kind = values(random), random.random()
-        if kind < 0.45:
-            return Row(None, "read", result=state), state
-        if swaps and kind < 0.6:
-            old = random.randrange(1, 4)
-            if old != state:
-                return Row(None, "cas", old, REFUSED, value), state
-        if swaps and kind < 0.75 and state is not None:
-            return Row(None, "cas", state, other=value), value
-        return Row(None, "write", value), value
-
-    return ask
-
-
-def queue(values: Values) -> Ask:
-    def ask(random: Random, state: Hashable) -> tuple[Row, Hashable]:
-        inside: tuple[Hashable, ...] = state  # type: ignore[assignment]
-        value = values(random)
-        if random.random() < 0.5:
-            return Row(None, "enqueue", value), (*inside, value)
-        if not inside:
-            return Row(None, "empty"), state
-        return Row(None, "dequeue", result=inside[0]), inside[1:]
-
-    return ask
-
-
-def text(values: Values) -> Ask:
-    def ask(random: Random, state: Hashable) -> tuple[Row, Hashable]:
-        if random.random() < 0.5:
-            return Row(None, "get", result=state), state
-        part = f"<{values(random)}>"
-        if random.random() < 0.05:
-            return Row(None, "put", part), part
-        return Row(None, "append", part), f"{state}{part}"
-
-    return ask
-
-
-def growing(values: Values) -> Ask:
-    def ask(random: Random, state: Hashable) -> tuple[Row, Hashable]:
-        inside: frozenset[Hashable] = state  # type: ignore[assignment]
-        if random.random() < 0.5:
-            return Row(None, "read", result=state), state
-        value = values(random)
-        return Row(None, "add", value), inside | {value}
-
-    return ask
-
-
-def counter(values: Values) -> Ask:
-    def ask(random: Random, state: Hashable) -> tuple[Row, Hashable]:
-        if random.random() < 0.5:
-            return Row(None, "read", result=state), state
-        value = random.choice((-1, 1, 2))
-        return Row(None, "add", value), int(str(state)) + value
-
-    return ask
-
-
-def registers(values: Values) -> Ask:
-    """Two of them; what they hold at the beginning shows when they are read first."""
-
-    def ask(random: Random, state: Hashable) -> tuple[Row, Hashable]:
-        have: dict[str, int] = dict(state)  # type: ignore[call-overload]
-        parts = []
-        for key in random.choice((("x",), ("y",), ("x", "y"))):
-            if random.random() < 0.5:
-                parts.append(("r", key, have.setdefault(key, 7)))
-            else:
-                have[key] = values(random)
-                parts.append(("w", key, have[key]))
-        return Row(None, "txn", tuple(parts)), frozenset(have.items())
-
-    return ask
-
-
-CASES: dict[str, tuple[Model, Callable[[], Ask], bool]] = {
-    "register": (Register(), lambda: register(once(), swaps=False), True),
-    "register, values again": (Register(), lambda: register(again(), swaps=False), False),
-    "cas-register": (CasRegister(), lambda: register(once(), swaps=True), True),
-    "cas-register, values again": (CasRegister(), lambda: register(again(), swaps=True), False),
-    "strict-cas-register": (StrictCasRegister(), lambda: register(once(), swaps=True), False),
-    "strict, values again": (StrictCasRegister(), lambda: register(again(), swaps=True), False),
-    "fifo-queue": (FifoQueue(), lambda: queue(once()), True),
-    "fifo-queue, values again": (FifoQueue(), lambda: queue(again()), False),
-    "queue": (Queue(), lambda: queue(once()), False),
-    "multi-register": (MultiRegister(), lambda: registers(again()), False),
-    "kv": (KeyValue(), lambda: text(once()), False),
-    "set": (GrowSet(), lambda: growing(once()), False),
-    "counter": (CounterModel(), lambda: counter(once()), False),
-}
-
-
-def compared(model: Model, calls: Calls, seen: Counter[object]) -> None:
-    legal = exhaustive(model, calls)
-    found = search(model, searched(model, calls), lambda: False)
-    assert found.valid is legal, (found, said(calls))
-    quick = model.fast(calls)
-    assert quick is None or quick.valid is legal, (quick, said(calls))
-    if quick is not None and not legal:
-        assert set(quick.witness) <= set(calls.begun.tolist())
-        assert 1 <= len(quick.witness) <= 4, quick
-        assert quick.why, quick
-    seen[legal] += 1
-    seen["fast"] += quick is not None
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", SUBJECTS)
 def test_they_say_what_trying_every_order_says(name: str) -> None:
-    model, ask, always = CASES[name]
-    seen: Counter[object] = Counter()
-    for info, number in itertools.product(INFO, range(COUNT)):
-        random = Random(f"{name}/{info}/{number}")
-        wrong = random.choice((0.0, 0.1, 0.3))
-        compared(model, drawn(ask(), model, random, info=info, wrong=wrong), seen)
-    assert min(seen[True], seen[False]) > COUNT * len(INFO) / 12, seen
-    assert not always or seen["fast"] == COUNT * len(INFO), "it decides every history of its kind"
+    subject, seen = SUBJECTS[name], Counter[object]()
+    for number in range(COUNT):
+        calls = history(name, number)
+        found = compared(subject, calls)
+        assert not found.wrong
+        if found.fast is not None and found.fast.valid is False:
+            assert set(found.fast.witness) <= set(calls.begun.tolist())
+            assert 1 <= len(found.fast.witness) <= 4, found
+            assert found.fast.why, found
+        seen[found.legal] += 1
+        seen["fast"] += found.fast is not None
+    assert min(seen[True], seen[False]) > COUNT / 20, seen
+    assert not subject.always or seen["fast"] == COUNT, "it decides every history of its kind"
 
 
-def test_locks_too() -> None:
-    seen: Counter[object] = Counter()
-    for info, number in itertools.product(INFO, range(2 * COUNT)):
-        random = Random(f"{info}/{number}")
-        compared(Mutex(), locked(random, info=info, wrong=random.choice((0.0, 0.1, 0.3))), seen)
-    assert min(seen[True], seen[False], seen["fast"]) > COUNT / 2, seen
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(sorted(SUBJECTS)), st.integers(min_value=0))
+def test_and_on_histories_that_nobody_chose(name: str, number: int) -> None:
+    assert not compared(SUBJECTS[name], history(name, number)).wrong
 
 
 def test_a_budget_that_is_used_up_says_unknown_and_where() -> None:

@@ -69,3 +69,12 @@ def test_a_message_without_a_place_between_them_hides_nothing() -> None:
     recorder.poll(1, (0, 12), (1, 10))
     assert found(recorder).keys() == {"order"}
     assert compared(Durability(), [(recorder.history, Context())])["blamed"] == 1
+
+
+def test_what_follows_a_transaction_is_later_than_all_of_it() -> None:
+    recorder = Recorder()
+    texts = [["send", 0, value] for value in (0, 1, 2)]
+    recorder.op("ok", 0, "txn", texts, texts)
+    recorder.send(0, 3)
+    recorder.poll(1, (None, 0), (None, 1), (None, 2), (None, 3))
+    assert "order" not in found(recorder)

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from maxq.harness.cli.main import run_cli
+from maxq.harness.contracts.plugins import restored
+from maxq.harness.run import plugins
 from maxq.workloads.generated.asked.kinds import KINDS
 
 
@@ -56,3 +58,53 @@ def test_help_lists_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["generate-history", "--anomalies", "help"]) == 0
     said = capsys.readouterr().out
     assert all(f"  {name} " in said for name in KINDS)
+
+
+@pytest.mark.parametrize("to", ["parquet", "jsonl"])
+def test_calls_of_a_model_are_made_and_judged_by_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], to: str
+) -> None:
+    asked = ["generate-history", "--model", "fifo-queue", "--ops", "80", "--keys", "2"]
+    asked += ["--anomalies", "stale-answer=1", "--format", to, "--out", str(tmp_path / "made")]
+    assert run_cli(asked) == 0
+    said = capsys.readouterr().out
+    assert "planted: stale-answer at ops " in said
+    command = said.splitlines()[-1].removeprefix("judge it: maxq ").split()
+    assert run_cli(command) == 1
+    assert "INVALID: 80 calls on 2 keys are not linearizable" in capsys.readouterr().out
+    (planted,) = json.loads((tmp_path / "made" / "planted.json").read_bytes())["planted"]
+    assert planted["kind"] == "stale-answer"
+    assert run_cli(asked) == 254
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_a_stack_of_ones_own_is_made_and_planted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "_loaded", {})  # else tests behind this one would name it
+    monkeypatch.setattr(plugins, "_modules", [])
+    with restored():
+        asked = ["generate-history", "--plugin", "stack_model", "--model", "stack", "--ops", "30"]
+        asked += ["--anomalies", "double-effect=1", "--out", str(tmp_path / "made")]
+        assert run_cli(asked) == 0
+        path = str(tmp_path / "made" / "history.parquet")
+        capsys.readouterr()
+        assert run_cli(["check", path, "--plugin", "stack_model", "--model", "stack"]) == 1
+        assert "operations are illegal by themselves" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--workload", "queue", "--model", "log"], "either --workload or --model"),
+        (["--workload", "queue", "--keys", "3"], "--keys is for --model"),
+        (["--model", "log", "--at", "first"], "--at and --broker-sets are for --workload"),
+        (["--model", "bank"], "of bank no histories are made"),
+    ],
+)
+def test_options_of_the_other_kind_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str
+) -> None:
+    assert run_cli(["generate-history", *words, "--out", str(tmp_path / "made")]) == 254
+    assert why in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -22,7 +22,10 @@ def expected(text: str) -> str:
     """The same by another way: only the first one in a text counts."""
     at = text.find('"byte":')
     found = FIRST.match(text, at) if at >= 0 else None
-    return text if found is None else f'{text[:at]}"byte":0{text[found.end() :]}'
+    if found is None:
+        return text
+    ones = "1" * (found.end() - at - len('"byte":'))
+    return f'{text[:at]}"byte":{ones}{text[found.end() :]}'
 
 
 def test_each_text_is_itself_but_for_the_first_whole_number() -> None:

@@ -273,3 +273,18 @@ def test_what_is_valid_has_no_counterexample(
     code, _, err = checked(capsys, tmp_path, text, "--model", "register", "--minimal", str(folder))
     assert (code, folder.exists()) == (0, False)
     assert "no counterexample is written: nothing is known to be invalid" in err
+
+
+@pytest.mark.parametrize("model", ["list-append", "register"])
+def test_operations_of_one_index_are_not_judged(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, model: str
+) -> None:
+    """Vector E7: whose answer is whose cannot be said (Jepsen's checkers call it valid)."""
+    text = "".join(
+        f"{{:index 0, :process {process}, :type :{kind}, :f :txn, :value [{part}]}}\n"
+        for process, part in ((0, "[:append :x 1]"), (1, "[:r :x []]"))
+        for kind in ("invoke", "ok")
+    )
+    code, out, _ = checked(capsys, tmp_path, text, "--model", model)
+    words = " ".join(out.split())
+    assert (code, "W1 at op 0: index 0 after 0 (3 breaches)" in words) == (2, True)

@@ -37,7 +37,7 @@ def test_a_cycle_is_told_step_by_step(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "INVALID: 2 transactions of list-append are not strict-serializable: G2-item." in out
     assert 'T1 = op 0 (process 0): [r "x" []; append "y" 1]' in out
     assert "T1 < T2 (rw): T1 read key" in out
-    assert "broken:  repeatable-read, and every model that includes" in out
+    assert "broken:  repeatable-read, and what includes" in out
     assert "strong-snapshot-isolation" in out
     assert f"repeat:  maxq check {path} --model list-append" in out
 

@@ -5,7 +5,6 @@ import pytest
 from maxq.reference.broker.locks.lock_quorum import others
 from maxq.reference.broker.locks.locks import LEASES_MAX, LockTable, Tally, quorum
 from maxq.reference.wire.bodies import MessageQueue
-from maxq.reference.wire.route import BrokerMemberGroup
 
 LEASE = 60_000_000_000
 Q = tuple(MessageQueue(broker_name="b", queue_id=i, topic="T") for i in range(3))
@@ -117,6 +116,6 @@ def test_a_broker_never_asks_itself() -> None:
 
     docs/spec/acting-master.md 6.6 (d)
     """
-    group = BrokerMemberGroup(broker_addrs={0: "a:1", 1: "old:1", 2: "b:1", 3: "b:1", 4: "a:1"})
+    group = {0: "a:1", 1: "old:1", 2: "b:1", 3: "b:1", 4: "a:1"}
     assert others(group, address="a:1", ids=(0, 1)) == ("b:1",)
     assert others(group, address="x:1", ids=(7,)) == ("a:1", "old:1", "b:1")

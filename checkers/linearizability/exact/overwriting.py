@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Calls, Ints
-from maxq.checkers.linearizability.registers import BEFORE, CAS, READ, WRITE
+from maxq.checkers.linearizability.exact.registers import BEFORE, CAS, READ, WRITE
 from maxq.checkers.linearizability.ties import Ties, alone
 
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxq.checkers.linearizability.blocks import clash
 from maxq.checkers.linearizability.calls import FAILED, NEVER, OPEN, Calls, Ints, Mask
 from maxq.checkers.linearizability.decided import LEGAL, Decided
+from maxq.checkers.linearizability.exact.blocks import clash
 from maxq.checkers.linearizability.ties import Ties, joined
 
 ACQUIRE, RELEASE = "acquire", "release"
@@ -78,7 +78,7 @@ def holds_of(calls: Calls, *, many: bool = False) -> Holds | Decided | None:
     if happened is None:
         return None
     calls = calls.take(happened)
-    order = np.lexsort((calls.begun, calls.process))
+    order = calls.by_process()
     takes, process = ~calls.of(RELEASE)[order], calls.process[order]
     first = np.append(True, process[1:] != process[:-1]) if len(order) else np.zeros(0, bool)
     again = (np.append(False, takes[1:] & takes[:-1]) if len(order) else first) & ~first
@@ -99,7 +99,7 @@ def _happened(calls: Calls) -> Mask | None:
     keep = np.ones(calls.size, bool)
     if not calls.size or not np.any(calls.outcome == OPEN):
         return keep
-    order = np.lexsort((calls.begun, calls.process))
+    order = calls.by_process()
     takes, unsure = ~calls.of(RELEASE)[order], calls.outcome[order] == OPEN
     process = calls.process[order]
     same = process[1:] == process[:-1]

@@ -1,4 +1,4 @@
-"""First-in-first-out queues whose values are put in once: decided by sorting.
+"""Queues, first in first out or in any order, whose values are put in once: decided by sorting.
 
 Put (`enqueue` v), taken (`dequeue` with a result), and found empty (`dequeue` without one, of kind
 `empty`). A call without an answer that put a value in counts if the value was taken; one that may
@@ -25,8 +25,13 @@ class _Stays(NamedTuple):
     taken: Ints
 
 
-def decide(calls: Calls) -> Decided | None:
-    """Decide the calls on one queue, which is empty at the beginning."""
+def decide(calls: Calls, *, ordered: bool = True) -> Decided | None:
+    """Decide the calls on one queue, which is empty at the beginning.
+
+    Args:
+        calls: of kinds enqueue, dequeue and empty.
+        ordered: whether what was put in first is taken first.
+    """
     puts = np.flatnonzero(calls.of(PUT))
     takes = np.flatnonzero(calls.of(TAKE) & (calls.outcome == OK))
     sure = puts[calls.outcome[puts] != FAILED]
@@ -46,9 +51,8 @@ def decide(calls: Calls) -> Decided | None:
     own = taken[calls.argument[sure]]
     happened = (calls.outcome[sure] == OK) | (own >= 0)
     stays = _Stays(sure[happened], own[happened])
-    return (
-        _out_of_order(calls, stays) or _missing(calls, stays) or _not_empty(calls, stays) or LEGAL
-    )
+    overtaken = _out_of_order(calls, stays) or _missing(calls, stays) if ordered else None
+    return overtaken or _not_empty(calls, stays) or LEGAL
 
 
 def _without_source(calls: Calls, takes: Ints, put: Ints, failed: Ints) -> Decided | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from maxq.checkers.linearizability.calls import NEVER, Calls, Ints, Mask
 from maxq.checkers.linearizability.decided import LEGAL, Decided
-from maxq.checkers.linearizability.holds import Holds, holds_of, together
+from maxq.checkers.linearizability.exact.holds import Holds, holds_of, together
 
 READ, WRITE = "acquire-read", "acquire-write"
 

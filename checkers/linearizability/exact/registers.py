@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxq.checkers.linearizability.blocks import clash, greatest, least
 from maxq.checkers.linearizability.calls import FAILED, NEVER, NOTHING, OK, OPEN, Calls, Ints, Mask
 from maxq.checkers.linearizability.decided import LEGAL, Decided
+from maxq.checkers.linearizability.exact.blocks import clash, greatest, least
 
 READ, WRITE, CAS = "read", "write", "cas"
 BEFORE = -1  # when the first value was written

@@ -9,7 +9,6 @@ from maxq.checkers.linearizability.calls import (
     OPEN,
     Call,
     Calls,
-    CallsMaker,
     Row,
     calls_of,
 )
@@ -74,40 +73,6 @@ def _answered(row: Row, begun: int, position: int, *, lost: bool) -> tuple[Row, 
     if lost:
         return row._replace(result=None), begun, -1, OPEN
     return row, begun, position, OK
-
-
-def locked(random: Random, *, info: float, wrong: float, length: int = 9) -> Calls:
-    """A history of clients that compete for one lock, as `drawn`: each acquires, then releases."""
-    maker, position, left, holder, fresh = CallsMaker(), 0, length, -1, 4
-    busy: dict[int, tuple[str, int, bool | None]] = {}
-    has: dict[int, bool] = dict.fromkeys(range(4), False)
-    while left or busy:
-        position += 1
-        who = random.choice([*has])
-        if who not in busy:
-            if left and len(busy) < 3:
-                kind = "release" if has[who] else "acquire"
-                busy[who] = (kind, position, None)
-                left -= 1
-            continue
-        kind, begun, took = busy[who]
-        if took is None:
-            free = holder == (-1 if kind == "acquire" else who) or random.random() < wrong
-            if free:
-                holder = who if kind == "acquire" else -1
-            elif random.random() < 0.5 and left:
-                continue  # it waits
-            busy[who] = (kind, begun, free)
-            continue
-        del busy[who]
-        lost = took and random.random() < info
-        outcome = OPEN if lost else OK if took else FAILED
-        maker.add(Row(None, kind, who), begun, position, outcome, who)
-        if lost:  # its client is gone, and another one comes
-            del has[who]
-            who, fresh = fresh, fresh + 1
-        has[who] = bool(took) and not lost and kind == "acquire"
-    return maker.done()
 
 
 def said(calls: Calls) -> list[Call]:

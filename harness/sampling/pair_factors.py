@@ -1,0 +1,61 @@
+"""What a drawn run of pairs may differ in: brokers without controllers.
+
+A row of such a run is a row of `maxq.harness.sampling.factors` with each value put into the domain
+that pairs have. Every value of that domain has one that is put into it, so the covering array meets
+every pair of values here as well.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import combinations
+
+from maxq.harness.sampling.factors import FACTORS, Coverage, Pair, Row, pairs_of, row_of
+
+# What takes the place of a value; of a value that is not named, itself.
+INSTEAD: dict[str, dict[str, str]] = {
+    "profile": {
+        "P-SAFE": "P-SYNC", "P-ALL": "P-SYNC", "P-NUM": "P-AUTO", "P-DEFAULT": "P-ASYNC",
+        "P-UNCLEAN": "P-AUTO",
+    },
+    "topology": {
+        "3c-3r": "2r-2s", "3c-2r": "2r-2s", "1c-3r": "3r-2s", "3c-3r-2n": "2r-2s-2n",
+        "3c-3r-2s": "3r-2s", "3e-3r": "2r-2s-2n",
+    },
+    "workload": {"queue+registration": "queue", "queue+lock+registration": "queue+lock"},
+    "crash": {"power-loss": "kill"},
+    "whole-stop": {"power-loss": "kill"},
+    "order": {"on": "off"},
+    "aim": dict.fromkeys(FACTORS["aim"], "pairs"),
+    "learner": {"on": "off"},
+    "retention": {"trim": "off"},
+}  # fmt: skip
+
+
+def pair_row(seed: int) -> Row:
+    """The values of a seed's run of pairs."""
+    return _put(row_of(seed))
+
+
+def _put(row: Row) -> Row:
+    return {name: INSTEAD.get(name, {}).get(value, value) for name, value in row.items()}
+
+
+@cache
+def every_pair() -> frozenset[Pair]:
+    """All pairs of values that there are in runs of pairs."""
+    values = {name: {_put({name: v})[name] for v in of} for name, of in FACTORS.items()}
+    return frozenset(
+        (a, x, b, y)
+        for a, b in combinations(sorted(FACTORS), 2)
+        for x in values[a]
+        for y in values[b]
+    )
+
+
+def pair_coverage(rows: Iterable[Mapping[str, str]]) -> Coverage:
+    """Which pairs of values some runs of pairs have met."""
+    met: set[Pair] = set()
+    for row in rows:
+        met |= pairs_of(row)
+    every = every_pair()
+    return Coverage(len(met & every), len(every), tuple(sorted(every - met)))

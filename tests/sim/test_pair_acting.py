@@ -1,0 +1,131 @@
+"""A slave without controllers that answers for its master, and one that is master again."""
+
+from collections.abc import Iterator
+
+import pytest
+from reference_world import (
+    BROKER,
+    BROKER_CONF,
+    NAMESRV,
+    NAMESRV_CONF,
+    Cluster,
+    Process,
+    bodies,
+    create_topic,
+    ext,
+)
+
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.route import TopicRouteData
+
+# A task that a kill meets before its first step holds a coroutine that nobody will ever await.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+SLAVE, THIRD = "198.18.0.64:10911", "198.18.0.80:10911"
+GROUP = {
+    **BROKER_CONF, "totalReplicas": "3", "inSyncReplicas": "2", "slaveTimeout": "1500",
+    "slaveReadEnable": "true", "enableSlaveActingMaster": "true",
+    "brokerNotActiveTimeoutMillis": "3000", "registerNameServerPeriod": "10000",
+}  # fmt: skip
+MASTER_CONF = {**GROUP, "brokerRole": "SYNC_MASTER", "brokerId": "0"}
+NAMESRV_ACTING = {**NAMESRV_CONF, "supportActingMaster": "true"}
+SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+
+
+class Group(Cluster):
+    """A master and two slaves, whose logs are equal."""
+
+    def __init__(self, *, old: bool, push: bool) -> None:
+        super().__init__()
+        self.more = {"compatibleWithOldNameSrv": str(old).lower()}
+        pushes = {"notifyMinBrokerIdChanged": str(push).lower()}
+        self.up("namesrv", "namesrv", {**NAMESRV_ACTING, **pushes})
+        self.brokers: dict[str, Process] = {}
+        self.start_broker("b1", 0)
+        create_topic(self)
+        for name, number in (("b2", 1), ("b3", 2)):
+            self.start_broker(name, number)
+        self.until(lambda: self.brokers["b1"].node.membership.in_sync_count == 3)
+
+    def start_broker(self, name: str, number: int) -> None:
+        role = {} if number == 0 else {"brokerRole": "SLAVE", "brokerId": str(number)}
+        self.brokers[name] = self.up(name, "broker", {**MASTER_CONF, **self.more, **role})
+
+    def acting(self) -> list[str]:
+        live = {n: p for n, p in self.brokers.items() if p.healthy}
+        return [n for n, p in live.items() if p.node.membership.acts]
+
+    def shown(self) -> dict[str, str]:
+        """Who a name server shows to clients."""
+        answer = self.ask(NAMESRV, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+        [data] = TopicRouteData.from_json(answer.body).broker_datas
+        return {str(i): a for i, a in data.broker_addrs.items()}
+
+
+@pytest.fixture(params=[(False, False), (True, False), (False, True)],
+                ids=["901", "route-of-the-group", "905"])  # fmt: skip
+def group(request: pytest.FixtureRequest) -> Iterator[Group]:
+    old, push = request.param
+    made = Group(old=old, push=push)
+    with made:
+        yield made
+
+
+def test_the_smallest_slave_acts_until_its_master_is_back(group: Group) -> None:
+    """A1 to A3, A5, A11: one acts, within a poll; reads go on; it steps aside and copies again."""
+    assert group.send(BROKER, b"x").code == 0
+    assert group.acting() == []
+    group.brokers["b1"].loop.kill()
+    group.until(lambda: group.acting() == ["b2"], seconds=2)
+    assert group.shown()["0"] == SLAVE
+    assert bodies(group.pull(SLAVE)) == [b"x"]
+    told = group.info(SLAVE)
+    assert (told["maxq.acting"], told["maxq.minBrokerId"]) == ("true", "1")
+    assert group.info(THIRD)["maxq.acting"] == "false"
+    group.sleep(5)
+    assert group.acting() == ["b2"]
+    group.start_broker("b1", 0)
+    group.until(lambda: group.acting() == [], seconds=3)
+    assert group.shown()["0"] == BROKER
+    group.until(lambda: group.brokers["b1"].node.membership.in_sync_count == 3, seconds=10)
+    assert group.send(BROKER, b"y").code == 0
+    group.sleep(0.5)
+    assert bodies(group.pull(SLAVE)) == [b"x", b"y"]
+
+
+def test_a_silent_master_is_acted_for_once_it_is_evicted(group: Group) -> None:
+    """It goes on as master when it wakes: nothing fences it, and nothing was written beside it."""
+    assert group.send(BROKER, b"x").code == 0
+    master = group.brokers["b1"]
+    master.loop.pause()
+    group.until(lambda: group.acting() == ["b2"], seconds=3 + 1 + 1 + 1)
+    master.loop.resume()
+    group.until(lambda: group.acting() == [], seconds=12)
+    group.until(lambda: master.node.membership.in_sync_count == 3, seconds=25)
+    assert group.send(BROKER, b"y").code == 0
+
+
+def test_an_acting_slave_refuses_what_it_would_have_to_store() -> None:
+    """A4: nothing is written into its log, nor into a table that its master owns."""
+    made = Group(old=False, push=False)
+    with made:
+        assert made.send(BROKER, b"x").code == 0
+        end = made.info(SLAVE)["commitLogMaxOffset"]
+        made.brokers["b1"].loop.kill()
+        made.until(lambda: made.acting() == ["b2"])
+        refused = made.send(SLAVE, b"y")
+        assert refused.code == 14
+        codes = {
+            RequestCode.SEND_MESSAGE_V2: 14, RequestCode.SEND_BATCH_MESSAGE: 14,
+            RequestCode.END_TRANSACTION: 11, RequestCode.RECALL_MESSAGE: 11,
+            RequestCode.CONSUMER_SEND_MSG_BACK: 1, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: 1,
+            RequestCode.UPDATE_AND_CREATE_TOPIC: 1, RequestCode.DELETE_TOPIC_IN_BROKER: 1,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: 1,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: 1, RequestCode.ADD_BROKER: 3,
+        }  # fmt: skip
+        assert {c: made.ask(SLAVE, c).code for c in codes} == codes
+        assert made.info(SLAVE)["commitLogMaxOffset"] == end
+        unknown = made.pull(SLAVE, topic="U")
+        assert unknown.code == 17
+        beyond = made.pull(SLAVE, queue_offset=9)
+        assert (beyond.code, ext(beyond)["suggestWhichBrokerId"]) == (20, "0")
+        assert made.pull(SLAVE, queue_offset=1).code == 19
