@@ -9,7 +9,7 @@ from maxq.checkers.evidence.stores.settling import with_resolved
 from maxq.checkers.replication.replicas import Replicas
 from maxq.histories.history import History
 from maxq.histories.observed import REPLICA_LOG
-from maxq.histories.op import ABSENT, COMMITTED, RESOLVED
+from maxq.histories.op import ABSENT, COMMITTED, RESOLVED, HistoryError
 
 
 class Settled(NamedTuple):
@@ -38,13 +38,14 @@ class Settled(NamedTuple):
 
 def settled(history: History) -> History:
     """The same, with ``resolved`` beside each completion without an answer of which the logs show
-    what became of it.
-
-    Raises:
-        HistoryError: a value has another shape (W9).
+    what became of it. Of one with a value of another shape than documented nothing is said.
     """
     if not history.of_f(REPLICA_LOG):
         return history
     check = Replicas()
-    results = results_of(check, history, check.prepare(history, Context()))
-    return with_resolved(history, dict(mark for one in results.values() for mark in one.settled))
+    try:
+        results = results_of(check, history, check.prepare(history, Context()))
+        marks = dict(mark for one in results.values() for mark in one.settled)
+        return with_resolved(history, marks)
+    except HistoryError:
+        return history

@@ -150,7 +150,7 @@ class Replicas(KeyedChecker):
 
     def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked | Unanswered]]:
         op = event.op
-        for unsure in unanswered_of(event):
+        for unsure in unanswered_of(event) if known.sets else ():
             home = known.of_key.get(unsure.key, frozenset())
             if len(home) == 1:
                 yield str(next(iter(home))), unsure
