@@ -172,8 +172,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S6",
-        promise="An acknowledged message is never lost while a member of the last SyncStateSet "
-        "keeps its store.",
+        promise="An acknowledged message is never lost while a member of the last SyncStateSet, "
+        "of a pair its master, keeps its store.",
         source=HA,
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
@@ -215,7 +215,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S8",
         promise="Two replicas that hold an epoch of equal number and start hold the same bytes in "
-        "it, up to the end of the shorter.",
+        "it, up to the end of the shorter. (All of a pair's log is one epoch.)",
         source=HA,
         of_stores=True,
         in_pairs=(),
