@@ -13,7 +13,7 @@ answer is from before an election that a broker, or an answer to an order, had s
 states of one SyncStateSet epoch differ in their master epoch; an election came without a change.
 
 Each set is judged alone; the decision is the exact test of registers whose values are written once
-(`maxq.checkers.linearizability.registers`).
+(`maxq.checkers.linearizability.exact.registers`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -71,7 +71,7 @@ def _stale(name: str, what: str, reads: Sequence[_Read]) -> Iterator[Found]:
     if not reads:
         return
     from maxq.checkers.linearizability.calls import OK, OPEN, CallsMaker, Row
-    from maxq.checkers.linearizability.registers import CAS, READ, WRITE, decide
+    from maxq.checkers.linearizability.exact.registers import CAS, READ, WRITE, decide
 
     maker = CallsMaker()
     versions = sorted({read.version for read in reads})
