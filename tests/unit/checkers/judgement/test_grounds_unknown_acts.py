@@ -7,6 +7,8 @@ import msgspec
 import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
+from test_acting import CONTEXT as OF_PAIRS
+from test_acting import killed as master_away
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
 from test_master_addresses import MOVED_AT, Seen, view
@@ -33,6 +35,7 @@ from maxq.checkers.evidence.quiescence import (
 from maxq.checkers.judgement.grounds import DECLARE
 from maxq.checkers.judgement.runner import check_all
 from maxq.checkers.messages.consumer_offsets import Offsets
+from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.routes import Routes
 from maxq.histories.fault_facts import GONE, Effect, FaultFacts
@@ -140,6 +143,9 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "N6": (left_off, Routes()),
     "N10": (listed_as_slave, Routes()),
     "O1": (failed_over, Offsets()),
+    "A1": (lambda: master_away((19, "b0-1", False)), Acting()),
+    "A2": (lambda: master_away((19, "b0-2", True)), Acting()),
+    "A3": (lambda: master_away((40, "b0-1", True)), Acting()),
 }
 
 
@@ -149,7 +155,8 @@ def test_every_claim_that_needs_undisturbed_time_has_its_history() -> None:
 
 def verdict(claim: str, of: History) -> ClaimVerdict:
     _, checker = BROKEN[claim]
-    context = msgspec.structs.replace(CONTEXT, purpose=())
+    base = OF_PAIRS if isinstance(checker, Acting) else CONTEXT
+    context = msgspec.structs.replace(base, purpose=())
     return check_all(of, [checker], context).claims[claim]
 
 
