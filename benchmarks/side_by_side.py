@@ -21,7 +21,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -186,6 +187,28 @@ HEADER = (
 RULE = "|---|---:|---:|---:|---:|---:|---|---:|---:|---:|"
 
 
+LAST_HEADER = (
+    "| history | at a time | info | calls | ours s | MiB | decided | Porcupine s | MiB | faster "
+    "| does not end |"
+)
+LAST_RULE = "|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---|"
+
+
+def last_lines(rows: Sequence[Compared]) -> Iterator[str]:
+    """Of each kind, as Markdown: the greatest history that both judged, and who did not judge the
+    next one."""
+    for _, group in groupby(rows, lambda row: (row.name, row.concurrency, row.info)):
+        every = list(group)
+        last = [row for row in every if row.ended][-1]
+        ends = ""
+        if not every[-1].ended:
+            sides = (("ours", every[-1].ours), ("Porcupine", every[-1].theirs))
+            ends = f"{every[-1].size:,}: " + ", ".join(
+                f"{who} ({_cells(side)[0]})" for who, side in sides if not side.verdict
+            )
+        yield f"{last.line().partition(' <--')[0]} {ends} |"
+
+
 def compared(name: str, concurrency: int, info: float, program: Path, most: int) -> list[Compared]:
     """All sizes of one kind, the smallest first, until one of the two does not end."""
     case = CASES[name]
@@ -231,6 +254,7 @@ def main(one: tuple[str, Path] | None, only: str, most: int) -> None:
             for concurrency in CONCURRENCIES
             for row in compared(name, concurrency, info, program, most)
         ]  # fmt: skip
+    click.echo("\n".join(["", LAST_HEADER, LAST_RULE, *last_lines(rows), ""]))
     for row in rows:
         if row.missed:
             click.echo(f"missed: {row.name}, {row.size:,} calls: {row.missed}")
