@@ -98,7 +98,7 @@ def power_of(
     judges: dict[str, _Judge] = {}
     for wrong in WRONGS:
         checker = by_name.get(wrong.checker)
-        if checker is not None:
+        if checker is not None and wrong.claims[0] not in context.absent:
             judge = judges.get(wrong.checker)
             if judge is None:
                 judge = judges[wrong.checker] = _judge_of(checker, history, context)
