@@ -7,8 +7,7 @@ import msgspec
 import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
-from test_acting import CONTEXT as OF_PAIRS
-from test_acting import killed as master_away
+from pair_histories import masterless
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
 from test_master_addresses import MOVED_AT, Seen, view
@@ -139,13 +138,13 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "S13d": (master_killed, Availability()),
     "S14": (left_out, Availability()),
     "S14b": (lambda: silent(""), Availability()),
+    "A1": (lambda: masterless((19, "b0-1", False)), Acting()),
+    "A2": (lambda: masterless((19, "b0-2", True)), Acting()),
+    "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
     "N5": (listed_dead, Routes()),
     "N6": (left_off, Routes()),
     "N10": (listed_as_slave, Routes()),
     "O1": (failed_over, Offsets()),
-    "A1": (lambda: master_away((19, "b0-1", False)), Acting()),
-    "A2": (lambda: master_away((19, "b0-2", True)), Acting()),
-    "A3": (lambda: master_away((40, "b0-1", True)), Acting()),
 }
 
 
@@ -155,8 +154,7 @@ def test_every_claim_that_needs_undisturbed_time_has_its_history() -> None:
 
 def verdict(claim: str, of: History) -> ClaimVerdict:
     _, checker = BROKEN[claim]
-    base = OF_PAIRS if isinstance(checker, Acting) else CONTEXT
-    context = msgspec.structs.replace(base, purpose=())
+    context = msgspec.structs.replace(CONTEXT, purpose=())
     return check_all(of, [checker], context).claims[claim]
 
 
