@@ -14,6 +14,8 @@ import msgspec
 OpType = Literal["invoke", "ok", "fail", "info"]
 Process = int | str  # an integer is a client or observer; "nemesis" is the fault injector
 NEMESIS = "nemesis"
+# In the `ext` of a completion without an answer: what became of it, as logs read at rest show.
+RESOLVED, COMMITTED, ABSENT = "resolved", "committed", "absent"
 
 
 class HistoryError(ValueError):

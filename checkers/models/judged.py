@@ -16,6 +16,7 @@ from maxq.checkers.linearizability.search import OVER_BUDGET, Over
 from maxq.checkers.models.transactions import TransactionModel
 from maxq.checkers.transactions.judged import STRONGEST, Asked, Judged
 from maxq.histories.history import History
+from maxq.histories.op import ABSENT, RESOLVED
 
 LOOKS_FIRST = 200  # at the budget, that a key gets before all others had their turn
 SHRUNK_MAX = 4  # keys without a legal order of which a counterexample is made
@@ -152,6 +153,8 @@ def calls_by_key(model: Model, history: History, passed: Counter[str]) -> dict[A
         if op.type != "invoke":
             continue
         ended = history.completion(op)
+        if ended is not None and (ended.ext or {}).get(RESOLVED) == ABSENT:
+            continue  # it never happened, as logs show
         outcome = OPEN if ended is None else OUTCOMES[ended.type]
         end = -1 if ended is None else ended.index
         rows = list(model.read(op, ended))

@@ -31,11 +31,11 @@ from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.observations import SetSighting, Sighting, listed, of_sets, sighting
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.replication.confirmation import unconfirmed
-from maxq.checkers.replication.elections import granted, outsiders
 from maxq.checkers.replication.epoch_starts import moved_starts
 from maxq.checkers.replication.learners import members_that_learn
 from maxq.checkers.replication.masters import claimants_of, two_masters
-from maxq.checkers.replication.one_register import not_one_register
+from maxq.checkers.replication.registry.elections import granted, outsiders
+from maxq.checkers.replication.registry.one_register import not_one_register
 from maxq.checkers.replication.slave_reads import read_ahead
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, ControllerView, ReplicaView

@@ -16,11 +16,12 @@ from maxq.checkers.core.columnar import Arrays, Dealing, keys_of
 from maxq.checkers.core.elements import node_of
 from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.observations import sighting
+from maxq.checkers.evidence.stores.settling import Message, Unanswered
 from maxq.checkers.replication.replica_logs import Piece, Store
 from maxq.histories.columns.beside import beside
 from maxq.histories.columns.log_texts import Bodies, stored_log
 from maxq.histories.columns.messages import NO_OFFSET, messages_of
-from maxq.histories.columns.rows import OK, Rows
+from maxq.histories.columns.rows import INFO, OK, Rows
 from maxq.histories.columns.scan import Ints, Mask, distinct
 from maxq.histories.observed import REPLICA_LOG, ReplicaLog
 from maxq.histories.op import HistoryError
@@ -63,10 +64,13 @@ def elements(
     pieces, foreign = _pieces(rows, ok[stored])
     sends, odd = _sends(rows, ok[~stored], names, of_key)
     foreign = np.union1d(foreign, odd)
+    open_ = chosen[(rows.type[chosen] == INFO) | rows.open[chosen]]
+    silent, odd = _silent(rows, open_[rows.is_of(open_, "send")], names, of_key)
+    foreign = np.union1d(foreign, odd)
     unsure = set[str]()
     for at, op, begun in rows.events(foreign):
         unsure |= keys_of(said(Event(op, begun, bool(rows.open[at]))))
-    dealing = _dealing(rows, sends, pieces, foreign, names)
+    dealing = _dealing(rows, _joined(sends, silent), pieces, foreign, names)
     return dealing._replace(unsure=frozenset(unsure))
 
 
@@ -99,8 +103,11 @@ def _dealing(
     home = np.array([names.index(p.piece.view.set) for p in pieces.values()], np.int64)
     row = np.concatenate([sends.row, np.array([*pieces], np.int64)])
     order = np.argsort(row, kind="stable")
+    silent = rows.type[row[order]] != OK
     arrays = {
         "at": rows.index[row[order]],
+        "silent": silent,
+        "over": silent & ~rows.open[row[order]],
         "key": np.concatenate([sends.key, none])[order],
         "offset": np.concatenate([sends.offset, none])[order],
         "value": np.concatenate([sends.value, none])[order],
@@ -151,7 +158,47 @@ def _sends(
     return _Sends(*(column[kept] for column in columns)), m.foreign
 
 
+def _silent(
+    rows: Rows, sent: Ints, names: tuple[str, ...], of_key: Mapping[int, frozenset[str]]
+) -> tuple[_Sends, Ints]:
+    """The messages of sends without an answer, of keys that one set has."""
+    m = messages_of(rows, sent)
+    home = np.full(len(m.key), _NOWHERE, np.int64)
+    for each in distinct(m.key).tolist():
+        there = of_key.get(each, frozenset())
+        if len(there) == 1:
+            home[m.key == each] = names.index(next(iter(there)))
+    kept = home != _NOWHERE
+    columns = (m.row, m.key, m.offset, m.value, home)
+    return _Sends(*(column[kept] for column in columns)), m.foreign
+
+
+def _joined(one: _Sends, two: _Sends) -> _Sends:
+    return _Sends(*(np.concatenate(both) for both in zip(one, two, strict=True)))
+
+
 # The proof.
+
+
+def unanswered_of(a: Arrays) -> list[Unanswered]:
+    """The sends without an answer."""
+    names = ("key", "value", "at", "over")
+    columns = (a[name][a["silent"]].tolist() for name in names)
+    return [Unanswered(*each) for each in zip(*columns, strict=True)]
+
+
+def sent_at(a: Arrays) -> list[int]:
+    """The index of the last acknowledged send, if there is one."""
+    at = a["at"][~a["stored"] & ~a["silent"]]
+    return [int(at.max())] if len(at) else []
+
+
+def held(unsure: Sequence[Unanswered], records: Mapping[int, Ints], store: Store) -> set[Message]:
+    """Which of those messages a store has."""
+    values = np.array([u.value for u in unsure], np.int64)
+    parts = (records[piece.at] for piece in store.pieces)
+    there = [part[np.isin(part[:, 2], values)] for part in parts]
+    return {(key, value) for part in there for key, _, value in part.tolist()}
 
 
 def pieces_of(a: Arrays) -> list[StoredPiece]:
@@ -244,7 +291,8 @@ def looked_up(
         whole: each member's store, and the first offset of each key that it must hold.
         records: of each piece, by its index.
     """
-    at, key, offset, value = (a[name][~a["stored"]] for name in ("at", "key", "offset", "value"))
+    asked = ~a["stored"] & ~a["silent"]
+    at, key, offset, value = (a[name][asked] for name in ("at", "key", "offset", "value"))
     place = _place(key, offset)
     if place is None:
         return None
@@ -261,10 +309,10 @@ def looked_up(
             there[same] = (
                 (found >= 0) & (held.value[found] == value) if len(held.value) else found >= 0
             )
-        asked = at < store.read_at
+        mine = at < store.read_at
         for each, young in first.items():
-            asked &= (key != each) | (offset >= young)
-        if (asked & ~there[same]).any():
+            mine &= (key != each) | (offset >= young)
+        if (mine & ~there[same]).any():
             return None
-        looked |= asked
+        looked |= mine
     return int(looked.sum())

@@ -8,11 +8,13 @@ acknowledged sends; `replica_logs` compares the stores of one set.
   disturbance; only replicas of which every epoch was read. S9 needs a log from its very beginning,
   or one whose first files got old (`may_lack`).
 
+What the logs show of sends without an answer is counted beside (`settling`).
+
 Claims: S8, S8b, S9 (docs/spec/controller-ha.md 6.3).
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +22,7 @@ from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import elements_of, epoch_of, node_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.observations import (
+    NEVER,
     SetSighting,
     Sighting,
     listed,
@@ -28,6 +31,14 @@ from maxq.checkers.evidence.observations import (
 )
 from maxq.checkers.evidence.quiescence import after_last_heal
 from maxq.checkers.evidence.stores.lost_stores import copies
+from maxq.checkers.evidence.stores.settling import (
+    Logs,
+    Message,
+    ReadLog,
+    Unanswered,
+    settle,
+    unanswered_of,
+)
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.replication.may_lack import MayLack
@@ -43,7 +54,7 @@ from maxq.checkers.replication.replica_logs import (
 )
 from maxq.histories.history import History
 from maxq.histories.observed import REPLICA_LOG, ReplicaLog, decoded
-from maxq.histories.op import HistoryError, Op
+from maxq.histories.op import ABSENT, COMMITTED, HistoryError, Op
 
 if TYPE_CHECKING:
     from maxq.checkers.core.columnar import Arrays, Dealing, Unsure
@@ -70,8 +81,17 @@ class Homes(NamedTuple):
     sets: frozenset[str]
     of_key: dict[int, frozenset[str]]
     members: dict[str, tuple[int, ...]]
+    healed: int  # since when nothing was disturbed; NEVER: that is not known
     copies: frozenset[str]
     may_lack: MayLack
+
+    def logs(
+        self, name: str, stores: Sequence[Store], held: Callable[[Store], Collection[Message]]
+    ) -> Logs:
+        """The stores of a set that were read, and what each has of the messages that are sought."""
+        read = [ReadLog(s.id, s.complete, s.start, s.read_at, held(s)) for s in stores]
+        undeleted = not self.may_lack.trimmed(name)
+        return Logs(read, self.members.get(name, ()), self.healed, undeleted)
 
 
 class Held(NamedTuple):
@@ -91,6 +111,9 @@ class Count(NamedTuple):
     lists: int = 0
     messages: int = 0
     holders: int = 0
+    unanswered: int = 0
+    committed: int = 0
+    absent: int = 0
 
 
 class SetStores(NamedTuple):
@@ -98,6 +121,7 @@ class SetStores(NamedTuple):
 
     found: list[Found]
     looked: Count
+    settled: tuple[tuple[int, str], ...] = ()  # sends without an answer, by index
 
 
 class Replicas(KeyedChecker):
@@ -120,10 +144,16 @@ class Replicas(KeyedChecker):
                     of_key[key].add(name)
         homes = {key: frozenset(names) for key, names in of_key.items()}
         gone = MayLack(history, of_node)
-        return Homes(frozenset(sets), homes, _members(history), copies(history), gone)
+        rest = after_last_heal(history)
+        healed = NEVER if rest.doubt else rest.at
+        return Homes(frozenset(sets), homes, _members(history), healed, copies(history), gone)
 
-    def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked]]:
+    def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked | Unanswered]]:
         op = event.op
+        for unsure in unanswered_of(event):
+            home = known.of_key.get(unsure.key, frozenset())
+            if len(home) == 1:
+                yield str(next(iter(home))), unsure
         if op.type != "ok":
             return
         if op.f == REPLICA_LOG:
@@ -133,7 +163,11 @@ class Replicas(KeyedChecker):
             yield from _acked(op, known)
 
     def judge(
-        self, key: str, rows: Sequence[Piece | Acked], known: Homes, more: object = None
+        self,
+        key: str,
+        rows: Sequence[Piece | Acked | Unanswered],
+        known: Homes,
+        more: object = None,
     ) -> SetStores:
         stores = stores_of(
             row for row in rows if isinstance(row, Sighting) and row.view.node not in known.copies
@@ -145,7 +179,11 @@ class Replicas(KeyedChecker):
         missing, messages = _missing(key, whole, acked)
         found = [_parted(key, parting) for parting in parted]
         found += [*_lists_differ(key, still), *missing]
-        return SetStores(found, _count(stores, still, compared, messages, len(whole)))
+        unsure = [row for row in rows if isinstance(row, Unanswered)]
+        logs = known.logs(key, stores, partial(_held, unsure))
+        settled = settle(unsure, [row.op.index for row in acked], logs)
+        looked = _count(stores, still, compared, messages, len(whole))
+        return SetStores(found, _with_settled(looked, unsure, settled), settled)
 
     def columns(self, rows: "Rows", chosen: "Ints", known: Homes) -> "Dealing":
         from maxq.checkers.replication import replica_columns  # numpy, for those who have columns
@@ -171,7 +209,11 @@ class Replicas(KeyedChecker):
         messages = replica_columns.looked_up(arrays, whole, records)
         if parted or messages is None or any(_lists_differ(key, still)):
             return UNSURE
-        return SetStores([], _count(stores, still, compared, messages, len(whole)))
+        unsure = replica_columns.unanswered_of(arrays)
+        logs = known.logs(key, stores, partial(replica_columns.held, unsure, records))
+        settled = settle(unsure, replica_columns.sent_at(arrays), logs)
+        looked = _count(stores, still, compared, messages, len(whole))
+        return SetStores([], _with_settled(looked, unsure, settled), settled)
 
     def conclude(
         self,
@@ -206,6 +248,22 @@ def _count(
     return Count(len(stores), _pairs(stores), compared, lists, messages, holders)
 
 
+def _held(unsure: Sequence[Unanswered], store: Store) -> set[Message]:
+    """Which of those messages a store has."""
+    wanted = {(u.key, u.value) for u in unsure}
+    records = store.records() if wanted else {}
+    return {(key, value) for (key, _), value in records.items() if (key, value) in wanted}
+
+
+def _with_settled(
+    looked: Count, unsure: Sequence[Unanswered], settled: Sequence[tuple[int, str]]
+) -> Count:
+    became = Counter(what for _, what in settled)
+    return looked._replace(
+        unanswered=len(unsure), committed=became[COMMITTED], absent=became[ABSENT]
+    )
+
+
 def keys_of(op: Op) -> tuple[str, frozenset[int]]:
     """The set of a `replica-log`, and the keys of which it holds messages.
 
@@ -232,6 +290,10 @@ def _case(history: History, context: Context, results: Mapping[str, SetStores]) 
         "messages-looked-up": total.messages,
         "members-read": total.holders,
     }
+    if total.unanswered:
+        case.counts["unanswered-sends"] = total.unanswered
+        case.counts["of-these-in-the-logs"] = total.committed
+        case.counts["of-these-in-no-log"] = total.absent
     for name, read in _unread(results, context):
         why = f"the stores of {read} replicas of {name} were read, {NODES_MIN} needed"
         for claim in ("S8", "S8b", "S9"):

@@ -56,6 +56,13 @@ def _sent(r: Cluster, rnd: Random, name: str, first_key: int) -> list[tuple[int,
         epoch += rnd.random() < 0.2
         key = rnd.choice([*ends])
         number = 1000 * first_key + value
+        if rnd.random() < 0.2:  # whether it took effect nobody said
+            r.send(key % 2, number, key=key, op_type="info")
+            if rnd.random() < 0.5:
+                continue
+            log.append((epoch, (key, ends[key], number)))
+            ends[key] += 1
+            continue
         log.append((epoch, (key, ends[key], number)))
         if answered is None:
             r.send(key % 2, number, ends[key], key=key)

@@ -7,7 +7,7 @@ from cluster_recorder import Cluster, set_view, table
 from maxq.checkers.core.api import Anomaly, Context
 from maxq.checkers.evidence.observations import SetSighting
 from maxq.checkers.replication.epochs import Epochs
-from maxq.checkers.replication.one_register import not_one_register
+from maxq.checkers.replication.registry.one_register import not_one_register
 from maxq.histories.observed import SetView
 
 REFERENCE = Context(target="reference")
