@@ -324,6 +324,12 @@ def _say_assumed(stored: StoredRun, clients: int | None) -> None:
     type=Name(known_models, "NAME"),
     help="only this model's operations, as elle-cli takes them (--format elle-json or edn)",
 )
+@click.option(
+    "--settled",
+    is_flag=True,
+    help="say beside each send without an answer whether it took effect (resolved: committed or "
+    "absent), where the logs of all replicas show it",
+)
 @click.option("--key", metavar="KEY", help="of --model, where the history has several objects")
 @click.option(
     "--output",
@@ -337,6 +343,7 @@ def export(
     to: str,
     model: str | None,
     key: str | None,
+    settled: bool,
     output: Path | None,
 ) -> int:
     """Write the history of a run or a file as EDN (for Jepsen), JSON lines or Parquet; with --model
@@ -347,6 +354,8 @@ def export(
     stored = stored_history(run, allow_truncated=allow_truncated)
     run_id = f"{stored.path.parent.name}/{stored.path.name}" if run.is_dir() else run.stem
     _say_state(stored)
+    if settled:
+        stored = _settled(stored)
     output = output or Path(f"history.{'json' if to == ELLE_JSON else to}")
     if model is None:
         if to == ELLE_JSON or key is not None:
@@ -357,6 +366,16 @@ def export(
     write_whole(output, data)
     echo(f"{output}: {count:,} operations")
     return 0
+
+
+def _settled(stored: StoredRun) -> StoredRun:
+    from maxq.checkers.judgement.settled import Settled
+    from maxq.checkers.judgement.settled import settled as settle
+
+    history = settle(stored.history)
+    known = Settled.of(history)
+    echo(f"settled: {known.said() if known else 'nothing'}", err=True)
+    return msgspec.structs.replace(stored, history=history)
 
 
 def _for_elle(stored: StoredRun, model: str, to: str, key: str | None) -> tuple[bytes, int]:

@@ -12,7 +12,7 @@ it is in no log that was read of any replica. Nothing is said
 The facts stand beside what was recorded (`RESOLVED` in a completion's `ext`): the operation stays
 one without an answer, and who judges takes of it what is sound for its claim.
 
-Source: docs/spec/checkers.md 8.
+Source: docs/spec/checkers.md 5.1.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

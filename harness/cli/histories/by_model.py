@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from maxq.checkers.judgement.settled import Settled, settled
 from maxq.checkers.linearizability.search import OVER_BUDGET
 from maxq.checkers.models.judged import KeyJudged, ModelJudged, judge
 from maxq.checkers.models.transactions import TransactionModel
@@ -60,6 +61,7 @@ class Asked(NamedTuple):
 def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     """Judge a history by a model, print the verdict, and return its exit code."""
     stored = stored_history(asked.path, kind=asked.kind, allow_truncated=asked.allow_truncated)
+    stored = msgspec.structs.replace(stored, history=settled(stored.history))
     history = stored.history
     # Times say nothing here: what counts is the order of the history.
     broken = [b for b in wellformed(history) if not b.warning and b.rule != "W8"]
@@ -180,6 +182,7 @@ def _document(asked: Asked, said: Said) -> dict[str, Any]:
             for k in said.judged.keys
         ],
         "left_out": said.judged.passed,
+        "settled": Settled.of(said.history),
         "transactions": said.judged.transactions,
         "repeat": asked.repeat(),
     }
@@ -218,7 +221,7 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
     echo(wrapped(f"verdict: {headline(said)}"))
     judged = said.judged
     if said.malformed:
-        _show_end(asked, judged)
+        _show_end(asked, judged, said.history)
         return
     if judged.transactions is not None:
         for line in by_transactions.lines(judged.transactions, verbose=verbose):
@@ -226,7 +229,7 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
         echo(f"decided: in {said.seconds:.2f} s")
         if (key := said.example) is not None and key.smallest is not None:
             echo(f"minimal: {len(key.smallest.begins):,} of {key.calls:,} transactions suffice")
-        _show_end(asked, judged)
+        _show_end(asked, judged, said.history)
         return
     found = [*judged.of(False), *judged.of("unknown")]
     if found and not (said.example and len(judged.keys) == 1):
@@ -239,10 +242,12 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
     means = sorted({key.decided.by for key in judged.keys})
     counted = ", ".join(f"{sum(k.decided.by == by for k in judged.keys):,} by {by}" for by in means)
     echo(f"decided: keys: {counted}; in {said.seconds:.2f} s")
-    _show_end(asked, judged)
+    _show_end(asked, judged, said.history)
 
 
-def _show_end(asked: Asked, judged: ModelJudged) -> None:
+def _show_end(asked: Asked, judged: ModelJudged, history: History) -> None:
+    if known := Settled.of(history):
+        echo(wrapped(f"settled: {known.said()}"))
     if judged.passed:
         others = ", ".join(f"{count:,} {f}" for f, count in sorted(judged.passed.items()))
         echo(wrapped(f"left out: operations that {judged.model} does not know: {others}"))

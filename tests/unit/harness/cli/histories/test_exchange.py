@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from cluster_recorder import Cluster, set_view
 
 from maxq.harness.cli.main import run_cli
-from maxq.harness.run.rejudge import stored_history
+from maxq.harness.run.rejudge import encode_jsonl, stored_history
+from maxq.histories.observed import ReplicaLog
 
 TXNS = """\
 {:process 0, :type :invoke, :f :txn, :time 10, :value [[:append :x 1] [:r :y nil]]}
@@ -146,3 +148,32 @@ def test_both_verdicts_are_said(
         assert sum('"f":"write"' in line for line in asked) == 2  # two objects, a file each
     assert run_cli([*words, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["elle_cli"]["valid"] in (True, False, "unknown")
+
+
+def test_what_logs_show_is_said_and_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    r = Cluster()
+    r.send(0, 10, 0, node="b0")
+    r.send(0, 11, op_type="info")
+    r.send(1, 12, op_type="info")
+    r.poll(2, (0, 10), (1, 12))
+    r.controllers(set_view(2, 4, 1, 1, 2))
+    for n in range(2):
+        r.store(ReplicaLog(
+            node=f"b0-{n}", set="b0", id=n + 1, epoch=1, start=0, end=200, last=True,
+            digests=("d",), records=((0, 0, 10), (0, 1, 12)),
+        ))  # fmt: skip
+    given, out = tmp_path / "given.jsonl", tmp_path / "out.jsonl"
+    given.write_bytes(encode_jsonl(r.ops))
+    said = "of 2 sends without an answer the replicas' logs show that 1 took effect and 1 did not"
+
+    words = ["export", str(given), "--format", "jsonl", "--settled", "--output", str(out)]
+    assert run_cli(words) == 0
+    assert said in capsys.readouterr().err
+    ext = [op.ext["resolved"] for op in stored_history(out).history.ops
+           if op.ext and "resolved" in op.ext]  # fmt: skip
+    assert ext == ["absent", "committed"]
+
+    assert run_cli(["check", str(given), "--model", "kafka"]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
