@@ -1,5 +1,6 @@
 """Columns of calls as linearizable objects answer them, for measurements."""
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,11 @@ from benchmarks.made_transactions import moments
 from maxq.checkers.linearizability.calls import NEVER, NOTHING, OK, OPEN, Calls, Ints
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact.elements import Elements
+from maxq.checkers.models.judged import calls_by_key
+from maxq.checkers.models.kv import KeyValue
+from maxq.histories.history import History
+from maxq.workloads.of_models.making import made
+from maxq.workloads.of_models.request import ModelRequest
 
 
 def _calls(
@@ -128,3 +134,11 @@ def read_in_order(made: Streamed) -> Decided:
             return Decided(False, "fast test", "duplicated")
     lost = elements.lost() or elements.stale() or not np.all(elements.stable())
     return Decided(not lost, "fast test")
+
+
+def kv_calls(count: int, concurrency: int, info: float) -> Calls:
+    """So many gets, appends and puts of one text."""
+    asked = ModelRequest(model="kv", ops=count, concurrency=concurrency, info=info)
+    ops = made(asked, KeyValue()).ops
+    (calls,) = calls_by_key(KeyValue(), History(ops), Counter()).values()
+    return calls

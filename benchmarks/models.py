@@ -22,6 +22,7 @@ import msgspec
 
 from benchmarks.calibration import calibration_s
 from benchmarks.made_calls import (
+    kv_calls,
     lease_calls,
     log_calls,
     queue_calls,
@@ -31,7 +32,9 @@ from benchmarks.made_calls import (
 )
 from benchmarks.made_transactions import list_append, rw_register
 from maxq.checkers.linearizability.exact import leases, logs, queues, registers
+from maxq.checkers.linearizability.judge import by_search
 from maxq.checkers.linearizability.search import search
+from maxq.checkers.models.kv import KeyValue
 from maxq.checkers.models.registers import Register
 from maxq.checkers.transactions.judged import Asked, judge_lists, judge_registers
 from maxq.harness.cli.given.budget import Budget
@@ -74,6 +77,14 @@ def _search(concurrency: int, info: float) -> Kind:
     )
 
 
+def _kv(info: float) -> Kind:
+    over = Budget(seconds=BUDGET_S).begun
+    return Kind(
+        lambda size: kv_calls(size, 10, info),
+        lambda calls: by_search(KeyValue(), calls, over()).valid,
+    )
+
+
 KINDS: Mapping[str, Kind] = {
     "list-append": Kind(list_append, lambda t: judge_lists(t, Asked(), _never).valid),
     "rw-register": Kind(lambda size: rw_register(size, read_first=True),
@@ -90,6 +101,8 @@ KINDS: Mapping[str, Kind] = {
     "search, 10 at a time": _search(10, 0.0),
     "search, 5 % info": _search(10, 0.05),
     "search, 30 at a time": _search(30, 0.0),
+    "kv, 10 at a time": _kv(0.0),
+    "kv, 5 % info": _kv(0.05),
 }  # fmt: skip
 GOALS = (
     Goal("list-append", 100_000, 3),
@@ -111,7 +124,10 @@ GOALS = (
     Goal("set-full", 1_000_000, 6, 1024),
     Goal("search, 10 at a time", 10_000, 5, 1024),
     Goal("search, 5 % info", 10_000, 20, 1024),
+    # Texts that are appended to and put anew, which no fast test decides.
+    Goal("kv, 10 at a time", 10_000, 20, 1024),
     # Whether it is decided is not promised; that it ends is.
+    Goal("kv, 5 % info", 10_000, 2 * BUDGET_S / 0.1, 2048, (True, "unknown")),
     Goal("search, 30 at a time", 10_000, 2 * BUDGET_S / 0.1, 2048, (True, "unknown")),
 )
 

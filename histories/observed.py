@@ -124,6 +124,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     epochs: tuple[EpochView, ...]
     end: int
     confirmed: int | None  # confirmOffset, where it is published
+    acting: bool | msgspec.UnsetType = msgspec.UNSET  # of brokers without controllers
 
 
 class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

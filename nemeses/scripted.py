@@ -26,6 +26,8 @@ INSTEAD: dict[Part, Part] = {
     "slave": "broker",
     "sync-state-set-slave": "broker",
     "controller-leader": "controller",
+    "acting-master": "broker",
+    "smallest-slave": "broker",
 }
 SHARES: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
     "all": lambda struck: struck,

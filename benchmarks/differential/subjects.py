@@ -21,9 +21,8 @@ from maxq.checkers.linearizability.calls import (
     Row,
 )
 from maxq.checkers.linearizability.decided import Decided
-from maxq.checkers.linearizability.judge import decide, searched
+from maxq.checkers.linearizability.judge import by_search, decide
 from maxq.checkers.linearizability.model import Model
-from maxq.checkers.linearizability.search import search
 from maxq.checkers.models.kv import KeyValue
 from maxq.checkers.models.leases import Fencing, Lease
 from maxq.checkers.models.locks import Mutex, RwLock, Semaphore
@@ -184,7 +183,7 @@ def compared(subject: Subject, calls: Calls) -> Compared:
     legal, fast = subject.legal(model, calls), model.fast(calls)
     found = {"fast test": fast, "dispatch": decide(model, calls, never)}
     if subject.search:
-        found["search"] = search(model, searched(model, calls), never)
+        found["search"] = by_search(model, calls, never)
     for who, one in found.items():
         if one is not None and one.valid not in (legal, "unknown"):
             return Compared(legal, fast, f"{who}: {one} of {said(calls)}")

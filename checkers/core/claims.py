@@ -1,6 +1,7 @@
 """Every claim that a checker decides: what is promised, by whom, under which settings.
 
-One row a claim. `docs/claims.md` is this list as a page (`maxq.checkers.judgement.claims_page`):
+One row a claim, so that the list is long. `docs/claims.md` is this list as a page
+(`maxq.checkers.judgement.claims_page`):
 
     python -m maxq.checkers.judgement.claims_page > docs/claims.md
 
@@ -18,6 +19,7 @@ import msgspec
 
 from maxq.checkers.core.claim_sources import DECISIONS
 from maxq.checkers.core.promises import (
+    ACTS,
     ALL_ACK,
     CLEAN,
     MODE,
@@ -181,8 +183,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S6",
-        promise="An acknowledged message is never lost while a member of the last SyncStateSet "
-        "keeps its store.",
+        promise="An acknowledged message is never lost while a member of the last SyncStateSet, "
+        "of a pair its master, keeps its store.",
         source=HA,
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
@@ -224,7 +226,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S8",
         promise="Two replicas that hold an epoch of equal number and start hold the same bytes in "
-        "it, up to the end of the shorter.",
+        "it, up to the end of the shorter. (All of a pair's log is one epoch.)",
         source=HA,
         of_stores=True,
         in_pairs=(),
@@ -457,6 +459,50 @@ CLAIMS: tuple[Claim, ...] = (
         grounds=(CONTROLLER, BROKER),
         checker="epochs",
         mutants=("learner_joins_set",),
+    ),
+    Claim(
+        id="A1",
+        promise="Once a pair's master is gone for longer than the bound for a silent member, the "
+        "smallest slave that runs acts for it, while name servers run and nobody is cut off.",
+        source=PAIRS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER, RECOVERY),
+        undisturbed=True,
+        checker="acting",
+        mutants=("largest_acts", "never_acts"),
+    ),
+    Claim(
+        id="A2",
+        promise="No other slave acts for it then.",
+        source=PAIRS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER, RECOVERY),
+        undisturbed=True,
+        checker="acting",
+        mutants=("all_slaves_act",),
+    ),
+    Claim(
+        id="A3",
+        promise="No slave acts beside a master that runs, under the same conditions.",
+        source=PAIRS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER, RECOVERY),
+        undisturbed=True,
+        checker="acting",
+        mutants=("acts_beside_master",),
+    ),
+    Claim(
+        id="A4",
+        promise="A slave takes no message.",
+        source=PAIRS,
+        needs=(ACTS,),
+        in_pairs=(),
+        grounds=(BROKER,),
+        checker="copies",
+        mutants=("acting_takes_sends",),
     ),
     Claim(
         id="A8",

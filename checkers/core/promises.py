@@ -39,6 +39,7 @@ WHOLE = Need("broker:syncFromLastFile", "false")  # else an empty slave lacks wh
 SYNC_MASTER = Need("broker:brokerRole", "SYNC_MASTER")
 TWO_COPIES = Need("broker:inSyncReplicas", "2")
 NO_DEGRADING = Need("broker:enableAutoInSyncReplicas", "false")
+ACTS = Need("broker:enableSlaveActingMaster", "true")
 
 MODE, PAIR = "broker:enableControllerMode", "false"  # in a run's effective settings
 
@@ -55,6 +56,7 @@ DEFAULTS: dict[str, str] = {
     IN_SYNC: "1",
     SYNC_MASTER.key: "ASYNC_MASTER",
     NO_DEGRADING.key: "false",
+    ACTS.key: "false",
 }
 # How promising each value is, where brokers of a set differ; numbers count as they are.
 _STRENGTH: dict[str, tuple[str, ...]] = {
@@ -65,6 +67,7 @@ _STRENGTH: dict[str, tuple[str, ...]] = {
     WHOLE.key: ("true", "false"),
     SYNC_MASTER.key: ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),  # a slave acknowledges nothing
     NO_DEGRADING.key: ("true", "false"),
+    ACTS.key: ("false", "true"),
 }
 # Keys that promise nothing and take nothing away: periods, time-outs, sizes. The bounds of liveness
 # claims follow those of them that lengthen what a cluster may take.

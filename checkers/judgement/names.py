@@ -55,6 +55,10 @@ ANOMALIES: Mapping[str, str] = {
     "slave-ahead-of-master": "S10b",
     "learner-in-set": "S17",
     "acknowledged-uncopied": "A8",
+    "nobody-acts": "A1",
+    "second-acts": "A2",
+    "acts-beside-master": "A3",
+    "slave-took-message": "A4",
     "written-by-nobody": "S11b",
     # Liveness.
     "not-writable": "S13",

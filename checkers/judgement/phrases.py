@@ -102,6 +102,13 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a broker outside the SyncStateSet was elected",
         "{n} times a broker outside the SyncStateSet was elected",
     ),
+    "nobody-acts": ("nobody acted for a lost master", "{n} times nobody acted for a lost master"),
+    "second-acts": ("two slaves acted at a time", "{n} times two slaves acted at a time"),
+    "acts-beside-master": (
+        "a slave acted beside its master",
+        "{n} times a slave acted beside its master",
+    ),
+    "slave-took-message": ("a slave took a message", "{n} messages were taken by a slave"),
     "acknowledged-uncopied": (
         "a message was acknowledged before it was copied",
         "{n} messages were acknowledged before they were copied",

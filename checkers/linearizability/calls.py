@@ -124,6 +124,8 @@ class Calls(NamedTuple):
         """The values of some codes, all of which are whole numbers."""
         values = self.values
         if isinstance(values, range):
+            if values.start == 0 and values.step == 1:
+                return codes
             found: Ints = codes * values.step + values.start
             return found
         return np.fromiter(map(values.__getitem__, codes.tolist()), np.int64, len(codes))

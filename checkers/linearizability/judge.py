@@ -11,7 +11,7 @@ from maxq.checkers.linearizability.search import Over, search
 def decide(model: Model, calls: Calls, over: Over) -> Decided:
     """Decide one key."""
     found = model.fast(calls)
-    return search(model, searched(model, calls), over) if found is None else found
+    return by_search(model, calls, over) if found is None else found
 
 
 def searched(model: Model, calls: Calls) -> Calls:
@@ -21,3 +21,9 @@ def searched(model: Model, calls: Calls) -> Calls:
     failed = np.flatnonzero(calls.outcome == FAILED)
     nothing[[at for at in failed.tolist() if not model.observes_failure(calls.call(at))]] = True
     return calls.take(~nothing)
+
+
+def by_search(model: Model, calls: Calls, over: Over) -> Decided:
+    """Decide one key by a search alone."""
+    left = searched(model, calls)
+    return search(model.within(left), left, over)

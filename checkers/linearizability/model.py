@@ -114,6 +114,10 @@ class Model(ABC):
         `found` is what was found in the whole."""
         return self
 
+    def within(self, calls: "Calls") -> "Model":
+        """A model that says the same of these calls, with fewer states, for the search."""
+        return self
+
     def fast(self, calls: "Calls") -> Decided | None:
         """Decide one key without a search; None: not mine, search."""
         return None

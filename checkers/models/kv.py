@@ -1,6 +1,9 @@
 """Key-value stores of texts: put, get, append."""
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator
+
+import numpy as np
 
 from maxq.checkers.linearizability.calls import OK, OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
@@ -10,6 +13,7 @@ from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.shapes import keyed
 from maxq.histories.op import HistoryError, Op
 
+UNSEEN = ("a text that nobody read",)  # not a text, and so none of them
 GET, PUT, APPEND = growing.GET, "put", growing.APPEND
 
 
@@ -64,8 +68,35 @@ class KeyValue(Model):
 
         return alone(calls.size, needs)
 
+    def within(self, calls: Calls) -> Model:
+        return _Shown(calls)
+
     def fast(self, calls: Calls) -> Decided | None:
         return growing.decide(calls)
+
+
+class _Shown(KeyValue):
+    """The same, where a text with which none begins that is ever read is as good as any other: it
+    stays one until it is put anew."""
+
+    def __init__(self, calls: Calls) -> None:
+        results = np.unique(calls.result[calls.of(GET) & (calls.outcome == OK)])
+        self._shown = sorted(calls.values[code] for code in results.tolist())
+        self._all = "\0".join(self._shown)
+
+    def gives(self, call: Call) -> Hashable:
+        """A part that is in no text that was read need not have been there; nobody wants it."""
+        return None if call.argument in self._all else UNSEEN
+
+    def step(self, state: State, call: Call) -> Iterator[State]:
+        if state == UNSEEN and call.kind != PUT:
+            if call.kind == APPEND or call.outcome == OPEN:
+                yield state
+            return
+        for text in super().step(state, call):
+            at = bisect_left(self._shown, text)
+            seen = at < len(self._shown) and self._shown[at].startswith(text)
+            yield text if seen else UNSEEN
 
 
 def _text(op: Op, value: object) -> str:

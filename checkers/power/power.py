@@ -37,6 +37,9 @@ UNPLANTED: Mapping[str, str] = {
     "S17": "only a run with a learner has a place for it",
     "B13": "only a run in which a log gets old has a place for it",
     "A8": "only whole logs show which copies there are, and no single answer about one",
+    **dict.fromkeys(
+        ("A1", "A2", "A3", "A4"), "only a pair whose master is away has a place for it"
+    ),
     "L1": "a second grant is planted under L2",
 }
 NO_PLACE = "this run has no place for it"

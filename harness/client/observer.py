@@ -112,6 +112,7 @@ class Observer:
             epochs=(),
             end=int(end) if end.isdecimal() else 0,
             confirmed=None,
+            acting=info.table.get("maxq.acting") == "true",
         )
 
     async def replica(

@@ -6,6 +6,7 @@ cluster is configured by names. Spares are no part of any answer. Units: seconds
 """
 
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -98,6 +99,10 @@ class Inquiry:
                 found = await self._in_sync_slaves()
             case "controller-leader":
                 found = await self._controller_leaders()
+            case "acting-master":
+                found = await self._acting()
+            case "smallest-slave":
+                found = self._smallest_slaves()
         return [name for name in found if self._nodes.running(name)]
 
     async def _masters(self) -> list[str]:
@@ -108,6 +113,24 @@ class Inquiry:
             masters = [data.broker_addrs.get(MASTER_ID) for data in table.values()]
             return sorted(name for m in masters for name in self._called(m, Role.BROKER))
         return []
+
+    async def _acting(self) -> list[str]:
+        """Slaves that say that they act for their masters."""
+        found = []
+        async with probing(self._environment.observer_dial) as pool:
+            for node in self._running_brokers():
+                with suppress(OSError, RemoteProtocolError):
+                    table = await runtime_info(pool, self._nodes.address(node.name))
+                    found += [node.name] if table.get("maxq.acting") == "true" else []
+        return found
+
+    def _smallest_slaves(self) -> list[str]:
+        """Of each set the slave with the smallest id that runs, where roles are for good."""
+        first: dict[str, str] = {}
+        for node in self._running_brokers():
+            if self._pairs and node.replica:
+                first.setdefault(node.broker_set, node.name)
+        return sorted(first.values())
 
     async def _in_sync_slaves(self) -> list[str]:
         """Members of a SyncStateSet, as the leading controller says, that are not master."""

@@ -23,6 +23,8 @@ AGED_MS = 366 * 24 * 3_600_000  # how old a file is once it was aged
 
 # What a node may be at a moment: a role, or what the cluster has made of it.
 # A `sync-state-set-slave` is in the SyncStateSet and not master, as the leading controller says.
+# Of pairs: the acting master is a slave that says so, the smallest slave the one of its set, of
+# those that run, that would act.
 Part = Literal[
     "namesrv",
     "controller",
@@ -31,6 +33,8 @@ Part = Literal[
     "master",
     "slave",
     "sync-state-set-slave",
+    "acting-master",
+    "smallest-slave",
 ]
 
 

@@ -211,7 +211,8 @@ class MutantCampaign:
 def run_trial(trial: Trial) -> SeedResult:
     """Run a seed of a mutant."""
     job, seed = trial
-    return run_seed(seed, mutant=job.mutant, pairs=mutants.about(job.mutant).family == mutants.PAIR)
+    pairs = mutants.about(job.mutant).family in mutants.PAIRS
+    return run_seed(seed, mutant=job.mutant, pairs=pairs)
 
 
 def kept_of(mutant: str, result: SeedResult) -> dict[str, object]:

@@ -203,7 +203,7 @@ def facts(evidence: Evidence) -> Html:
         f"{o.environment}, {o.running}, {o.profile}, {o.timing} timing",
         f"{_count(o.broker_sets, 'broker set')} of {_count(o.replicas, 'broker')}"
         + (f" ({_count(o.learners, 'learner')} each), " if o.learners else ", ")
-        + f"{_count(o.controllers, 'controller')}, "
+        + ("no controllers, " if o.pair else f"{_count(o.controllers, 'controller')}, ")
         + _name_servers(o),
         f"seed {o.seed}",
     )

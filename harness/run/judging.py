@@ -19,9 +19,10 @@ from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.durability import Durability
 from maxq.checkers.messages.retention import Retention
 from maxq.checkers.replication.broker_ids import BrokerIds
-from maxq.checkers.replication.copies import Copies
 from maxq.checkers.replication.epochs import Epochs
 from maxq.checkers.replication.idle_log_growth import Idle
+from maxq.checkers.replication.pairs.acting import Acting
+from maxq.checkers.replication.pairs.copies import Copies
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.routes import Routes
 from maxq.harness.contracts.plugins import current
@@ -45,7 +46,7 @@ REPLICATED: Sequence[Checker] = (
     Availability(),
     Routes(),
 )
-IN_A_PAIR: Sequence[Checker] = (Copies(),)
+IN_A_PAIR: Sequence[Checker] = (Copies(), Acting())
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
 # what only our reference reports.

@@ -53,7 +53,7 @@ from maxq.harness.schedule.options import (
     Options,
 )
 from maxq.harness.targets.reference import OF_PAIRS, PROFILES
-from maxq.harness.targets.rocketmq.releases import excluded, misplaced
+from maxq.harness.targets.rocketmq.releases import REFERENCE, excluded, misplaced
 from maxq.histories.aliases import renamed
 from maxq.histories.op import HistoryError
 from maxq.histories.store import (
@@ -290,6 +290,8 @@ def _take_pair(known: dict[str, Any], asked: Sequence[str]) -> None:
             raise ValueError(
                 f"--mode pair cannot do --{what} {','.join(wrong)}; it can do {','.join(can)}"
             )
+    if known.get("target", REFERENCE) != REFERENCE or known.get("releases"):
+        raise ValueError("--mode pair runs our reference only: not yet --target or --release")
     ending = known.get("ending", "current")
     if known.get("embedded") or known.get("learners") or ending != "current":
         needy = "--embedded-controllers, --learners and --ending"

@@ -59,7 +59,8 @@ VICTIMS = {
     "brokers": ("master", "master", "slave", "sync-state-set-slave", "broker"),
     # Without a new master now and then controllers have nothing to decide.
     "controllers": ("controller-leader", "controller-leader", "controller", "controller", "master"),
-    PAIRS: ("master", "master", "master", "slave", "slave", "namesrv", "broker"),
+    PAIRS: ("master", "master", "master", "slave", "acting-master", "smallest-slave", "namesrv",
+            "broker"),
 }  # fmt: skip
 COUNTS = (2, 2, EVERYBODY)  # of several
 ELECTED = ("slave", "slave", "sync-state-set-slave", "master")  # by an operator's order

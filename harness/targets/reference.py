@@ -112,10 +112,23 @@ def properties(
     return found | _set_for(node.name, settings)
 
 
+def _promises(settings: Settings) -> dict[str, str]:
+    """What a profile sets at brokers.
+
+    Raises:
+        ValueError: it is one of clusters with controllers, and there are none, or the reverse.
+    """
+    known, others = (PROFILES, OF_PAIRS) if settings.topology.controllers else (OF_PAIRS, PROFILES)
+    if settings.profile not in known:
+        missing = "without" if settings.profile in others and known is PROFILES else "with"
+        raise ValueError(f"{settings.profile} is a profile of clusters {missing} controllers")
+    return known[settings.profile]
+
+
 def _in_a_pair(node: Node, settings: Settings, found: dict[str, str]) -> dict[str, str]:
     """A broker's settings without controllers: who it is follows from its name."""
     own = {k: v for k, v in found.items() if k not in OF_CONTROLLERS}
-    own |= OF_PAIRS[settings.profile]
+    own |= _promises(settings)
     own |= {k: str(v) for k, v in PAIR_TIMINGS[settings.timing].items()}
     own |= {"brokerId": str(node.replica), **ACTING}
     if node.replica:
@@ -195,7 +208,7 @@ def _of_role(
                 "lockInStrictMode": "true",
                 **({"flushDiskType": "SYNC_FLUSH"} if settings.sync_flush else {}),
                 **({"asyncLearner": "true"} if node.learner else {}),
-                **PROFILES.get(settings.profile, {}),
+                **_promises(settings),
                 **timing,
             }
 

@@ -107,13 +107,16 @@ class Broker:
             if disk.list(folder):
                 await disk.sync_dir(folder)
 
+    def _place(self, pool: rpc.Pool) -> Membership:
+        kind = ControlledMembership if self._config.enable_controller_mode else PairMembership
+        return kind(self._config, self._host, self._tables, pool, self._store)
+
     async def _serve(self, group: asyncio.TaskGroup, ready: Callable[[], None]) -> None:
         bounds: Bounds[rpc.Connection] = Bounds(self._host.log)
         pool = rpc.Pool(group, bounds=bounds)
         config, host, store, tables = self._config, self._host, self._store, self._tables
         settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
-        kind = ControlledMembership if config.enable_controller_mode else PairMembership
-        membership: Membership = kind(config, host, tables, pool, store)
+        membership = self._place(pool)
         locks = Locks(config, host, membership, group)
         self.membership, self.locks = membership, locks
         topics, clients = MadeTopics(tables, membership, group), Clients()

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Literal, NamedTuple
 
-PAIR = "pair"  # of brokers without controllers
+PAIRS = ("acting", "pair")  # of brokers without controllers
 FAMILIES = (
     "registration",
     "election",
@@ -29,7 +29,7 @@ FAMILIES = (
     "sync-state-set",
     "locks",
     "namesrv",
-    PAIR,
+    *PAIRS,
 )
 
 Level = Literal["ran", "diverged"]

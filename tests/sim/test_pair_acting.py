@@ -129,3 +129,25 @@ def test_an_acting_slave_refuses_what_it_would_have_to_store() -> None:
         beyond = made.pull(SLAVE, queue_offset=9)
         assert (beyond.code, ext(beyond)["suggestWhichBrokerId"]) == (20, "0")
         assert made.pull(SLAVE, queue_offset=1).code == 19
+
+
+def test_an_announcement_or_an_address_of_a_stranger_changes_nothing() -> None:
+    """905 without fields, of another group, and of a broker with this one's id; 906 that names
+    another master; a slave with an id that another one has is no smallest of its own."""
+    made = Group(old=False, push=False)
+    with made:
+        strange = [
+            {}, {"minBrokerId": "1"}, {"minBrokerId": "-1", "minBrokerAddr": SLAVE},
+            {"minBrokerId": "1", "minBrokerAddr": SLAVE, "brokerName": "other"},
+            {"minBrokerId": "1", "minBrokerAddr": "198.18.0.9:1"},
+        ]  # fmt: skip
+        for header in strange:
+            change = RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE
+            assert made.ask(SLAVE, change, header).code == 0
+            assert made.acting() == []
+        announce = {"masterHaAddress": "198.18.0.9:1", "masterAddress": "198.18.0.9:2"}
+        assert made.ask(SLAVE, RequestCode.EXCHANGE_BROKER_HA_INFO, announce).code == 0
+        assert made.send(BROKER, b"x").code == 0
+        made.sleep(1)
+        assert made.brokers["b2"].node.membership.master_address == BROKER
+        assert made.brokers["b2"].node.membership.plain.slave.connected

@@ -286,3 +286,14 @@ def test_seeds_that_are_none(text: str, said: str, capsys: pytest.CaptureFixture
         seeds_of(text)
     assert run_cli(["simulate", f"--seeds={text}"]) == 254
     assert said in capsys.readouterr().err
+
+
+def test_seeds_of_pairs_are_drawn_and_kept_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("simulate", "--mode", "pair", "--seeds", "2..3", *ONE_JOB, "20s")
+    assert run_cli([*words, "--store", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "verdicts: 2 valid" in said
+    assert not any(line.startswith("S9 ") for line in said.splitlines())
+    assert (tmp_path / "simulated" / "reference-pairs" / JOURNAL).exists()

@@ -65,15 +65,14 @@ def decide(calls: Calls) -> Decided:
 def grants_of(calls: Calls) -> Grants:
     """What clients may rely on."""
     order = calls.by_process()
-    process, outcome = calls.process[order], calls.outcome[order]
+    ok, failed = ((calls.outcome == kind)[order] for kind in (OK, FAILED))
     releases, renewals = calls.of(RELEASE)[order], calls.of(RENEW)[order]
-    ends = np.flatnonzero(releases | (renewals & (outcome == FAILED)))
-    granted = np.flatnonzero(~releases & (outcome == OK))
+    ends = np.flatnonzero(releases | (renewals & failed))
+    granted = np.flatnonzero(~releases & ok)
     after = np.searchsorted(ends, granted)
-    found = np.append(ends, -1)[after]
-    found[process[found] != process[granted]] = -1
-    ended_by = np.where(found >= 0, order[found], -1)
     at = order[granted]
+    ended_by = np.append(order[ends], -1)[after]
+    ended_by[calls.process[ended_by] != calls.process[at]] = -1
     asked = calls.numbers(calls.argument[at])
     stop = asked + calls.numbers(calls.other[at])
     cut = np.flatnonzero(ended_by >= 0)

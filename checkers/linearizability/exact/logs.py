@@ -120,17 +120,17 @@ def _seen(calls: Calls, appends: Mask, polled: _Polled) -> _Seen:
     offset = np.append(calls.numbers(calls.result[acked]), calls.numbers(calls.argument[reads]))
     value = np.append(calls.argument[acked], calls.result[reads])
     order = np.argsort(offset, kind="stable")
-    codes = _codes(calls, appends, polled, _Seen(offset[order], value[order], order))
-    offset, value = np.append(offset, polled.offset), np.append(value, codes)
-    call = np.concatenate((acked, reads, polled.at))
+    known = _Seen(offset[order], value[order], np.append(acked, reads)[order])
+    if not polled.values:
+        return known
+    value = np.append(known.value, _codes(calls, appends, polled, known))
+    offset, call = np.append(known.offset, polled.offset), np.append(known.call, polled.at)
     order = np.argsort(offset, kind="stable")
     return _Seen(offset[order], value[order], call[order])
 
 
 def _codes(calls: Calls, appends: Mask, polled: _Polled, known: _Seen) -> Ints:
     """The codes of the values that polls show. Most are those that others show there."""
-    if not polled.values:
-        return polled.offset
     at = np.minimum(np.searchsorted(known.offset, polled.offset), len(known.offset) - 1)
     likely = known.value[at].tolist() if len(known.offset) else [0] * len(polled.values)
     every = calls.values
@@ -173,8 +173,11 @@ def _twice(calls: Calls, seen: _Seen, appends: Mask) -> Decided | None:
 def _slots(calls: Calls, seen: _Seen, appends: Mask) -> _Slots:
     heads = np.flatnonzero(np.append(True, seen.offset[1:] != seen.offset[:-1])[: len(seen.offset)])
     group = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(seen.offset))))
-    order = np.lexsort((calls.ended[seen.call], group))
-    first = seen.call[order][heads]
+    ends = calls.ended[seen.call]
+    soonest = np.minimum.reduceat(ends, heads) if len(heads) else ends
+    hits = np.flatnonzero(ends == soonest[group])[::-1]
+    first = np.zeros(len(heads), np.int64)
+    first[group[hits]] = seen.call[hits]
     acked = np.full(len(heads), -1)
     given = appends[seen.call]
     acked[group[given]] = seen.call[given]

@@ -162,6 +162,16 @@ LEFT_OUT: Mapping[str, str] = {
     "not-writable-during-fault": "an outage as long as the recovery bound, and none is generated",
     "silent-member-stays": "a silence as long as its bound while clients are acknowledged without "
     "the silent member, and none is generated",
+    **dict.fromkeys(
+        (
+            "acknowledged-uncopied",
+            "acts-beside-master",
+            "nobody-acts",
+            "second-acts",
+            "slave-took-message",
+        ),
+        "of brokers without controllers, and none is generated",
+    ),
 }
 
 

@@ -13,7 +13,8 @@ from maxq.checkers.core.claim_sources import DECISIONS
 from maxq.checkers.judgement import claims_page
 from maxq.checkers.locks import locks
 from maxq.checkers.messages import consumer_offsets, durability, retention
-from maxq.checkers.replication import broker_ids, copies, epochs, idle_log_growth, replicas
+from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
+from maxq.checkers.replication.pairs import acting, copies
 from maxq.checkers.routing import routes
 from maxq.harness.contracts.target import Profile
 from maxq.histories.history import History
@@ -26,6 +27,7 @@ CHECKERS: tuple[Checker, ...] = (
     retention.Retention(),
     replicas.Replicas(),
     copies.Copies(),
+    acting.Acting(),
     availability.Availability(),
     locks.Locks(),
     consumer_offsets.Offsets(),
@@ -67,7 +69,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-DEFAULT": lossless | all_ack,
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
-    wanted |= {"A8"}  # of pairs
+    wanted |= {"A1", "A2", "A3", "A4", "A8"}  # of pairs
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -131,6 +133,10 @@ def test_every_anomaly_is_explained() -> None:
         "S11b": ("written-by-nobody",),
         "S17": ("learner-in-set",),
         "A8": ("acknowledged-uncopied",),
+        "A1": ("nobody-acts",),
+        "A2": ("second-acts",),
+        "A3": ("acts-beside-master",),
+        "A4": ("slave-took-message",),
         "S13": ("not-writable",),
         "S13b": ("dead-master-stays",),
         "S15": ("node-ended", "node-does-not-start", "node-does-not-answer"),

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
+from pair_histories import masterless
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
 from test_master_addresses import MOVED_AT, Seen, view
@@ -33,6 +34,7 @@ from maxq.checkers.evidence.quiescence import (
 from maxq.checkers.judgement.grounds import DECLARE
 from maxq.checkers.judgement.runner import check_all
 from maxq.checkers.messages.consumer_offsets import Offsets
+from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.routes import Routes
 from maxq.histories.fault_facts import GONE, Effect, FaultFacts
@@ -136,6 +138,9 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "S13d": (master_killed, Availability()),
     "S14": (left_out, Availability()),
     "S14b": (lambda: silent(""), Availability()),
+    "A1": (lambda: masterless((19, "b0-1", False)), Acting()),
+    "A2": (lambda: masterless((19, "b0-2", True)), Acting()),
+    "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
     "N5": (listed_dead, Routes()),
     "N6": (left_off, Routes()),
     "N10": (listed_as_slave, Routes()),

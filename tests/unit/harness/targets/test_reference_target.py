@@ -56,3 +56,30 @@ def test_a_broker_that_runs_alone_promises_no_copies_and_the_cluster_that_it_bec
     assert (broker.broker_id, broker.broker_role) == (0, "ASYNC_MASTER")
     assert "controllerDLegerPeers" in lines("c0", alone)
     assert effective(alone) == effective(Settings(topology=topology, profile=profile))
+
+
+def test_of_a_pair_the_first_is_master_and_the_others_are_its_slaves() -> None:
+    """What a profile of pairs promises is the master's; no node is told of controllers."""
+    topology = Topology(controllers=0, broker_sets=1, replicas=2)
+    settings = Settings(topology=topology, profile="P-SYNC")
+    addresses = {n.name: "10.0.0.1" for n in plan(topology)}
+    of = {n.name: properties(n, settings, addresses, "/d") for n in plan(topology)}
+    master, slave = of["b0-0"], of["b0-1"]
+    assert (master["brokerRole"], master["brokerId"]) == ("SYNC_MASTER", "0")
+    assert (slave["brokerRole"], slave["brokerId"]) == ("SLAVE", "1")
+    for broker in (master, slave):
+        assert broker["inSyncReplicas"] == broker["totalReplicas"] == "2"
+        assert broker["enableSlaveActingMaster"] == "true"
+        assert not {"enableControllerMode", "controllerAddr", "allAckInSyncStateSet"} & {*broker}
+    assert of["n0"]["supportActingMaster"] == "true"
+
+
+@pytest.mark.parametrize(("profile", "controllers"), [("P-SYNC", 3), ("P-SAFE", 0)])
+def test_a_profile_of_another_kind_of_cluster_is_refused(
+    profile: Profile, controllers: int
+) -> None:
+    topology = Topology(controllers=controllers, replicas=2)
+    broker = next(n for n in plan(topology) if n.broker_set)
+    addresses = {n.name: "10.0.0.1" for n in plan(topology)}
+    with pytest.raises(ValueError, match=f"{profile} is a profile of clusters with"):
+        properties(broker, Settings(topology=topology, profile=profile), addresses, "/d")

@@ -5,7 +5,7 @@ import pytest
 from history_recorder import Recorder
 
 from maxq.checkers.core.api import Context, Verdict
-from maxq.checkers.replication.copies import Copies
+from maxq.checkers.replication.pairs.copies import Copies
 from maxq.harness.contracts.target import Settings, Topology
 from maxq.harness.targets.reference import effective
 from maxq.histories.observed import OBSERVE_REPLICA, ReplicaView, encoded
@@ -70,9 +70,9 @@ def test_what_was_asked_before_the_acknowledgement_proves_nothing() -> None:
     )
     r.end("ok", 9, OBSERVE_REPLICA, encoded(view))
     assert begun == 0
-    assert judge(r).of("no occasion") == ("A8",)
+    assert "A8" in judge(r).of("no occasion")
     said(r, "b0-1", 101)
-    assert judge(r).of("kept") == ("A8",)
+    assert "A8" in judge(r).of("kept")
 
 
 def test_of_three_one_may_lack_it() -> None:
@@ -80,9 +80,9 @@ def test_of_three_one_may_lack_it() -> None:
     acked(r, 0, 100)
     said(r, "b0-1", 100)
     said(r, "b0-2", 101)
-    assert judge(r, context(3)).of("kept") == ("A8",)
+    assert "A8" in judge(r, context(3)).of("kept")
     said(r, "b0-2", 90)  # it got shorter: its store is another one
-    assert judge(r, context(3)).of("no occasion") == ("A8",)
+    assert "A8" in judge(r, context(3)).of("no occasion")
 
 
 @pytest.mark.parametrize(("profile", "found"), [("P-AUTO", 1), ("P-ASYNC", 0)])
@@ -93,3 +93,14 @@ def test_settings_that_promise_no_copies_are_measured(profile: str, found: int) 
     verdict = judge(r, context(profile=profile))
     assert verdict.of("not promised") == ("A8",)
     assert len(verdict.anomalies) == found
+
+
+def test_a_message_that_a_slave_acknowledged_is_blamed() -> None:
+    r = Recorder()
+    acked(r, 0, 100)
+    said(r, "b0-0", 300, leads=True)
+    said(r, "b0-1", 300)
+    assert judge(r).of("kept") == ("A4", "A8")
+    at = r.send(0, 1, 1, node="b0", broker="b0-1:1", byte=300)
+    [found] = [a for a in judge(r).anomalies if a.claim == "A4"]
+    assert (found.name, found.ops) == ("slave-took-message", (at,))

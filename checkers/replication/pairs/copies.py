@@ -1,4 +1,5 @@
-"""Copies: a pair's master acknowledges a message when it is on as many logs as the settings say.
+"""Copies: a pair's master acknowledges what is on as many logs as the settings say, and nobody else
+acknowledges anything.
 
 A slave's log only grows. So a slave that was asked after an acknowledgement, and whose log ended
 before the message then, did not have it when it was acknowledged. Where so many slaves are found to
@@ -7,7 +8,7 @@ message is looked at if every slave of its set was asked later; offsets are byte
 
 Sets judged one by one, and not at all where a slave's log was seen to get shorter.
 
-Claim: A8 (docs/spec/acting-master.md 8.3), of brokers without controllers.
+Claims: A4, A8 (docs/spec/acting-master.md 8.3), of brokers without controllers.
 """
 
 from bisect import bisect_left
@@ -43,6 +44,7 @@ class Slaves(NamedTuple):
     said: Mapping[str, Mapping[str, Sequence[Said]]]
     needed: int
     replicas: Mapping[str, int]
+    addresses: frozenset[str]  # of brokers that never said that they lead
 
 
 class SetCopies(NamedTuple):
@@ -50,13 +52,14 @@ class SetCopies(NamedTuple):
 
     found: list[Found]
     looked: int
+    answers: int = 0
 
 
 class Copies(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "copies"
-    claims = ("A8",)
+    claims = ("A4", "A8")
     reads = frozenset(("send",))
 
     def prepare(self, history: History, context: Context) -> Slaves:
@@ -66,7 +69,10 @@ class Copies(KeyedChecker):
                 said[s.view.set][s.view.node].append(s)
         plain = {name: dict(of) for name, of in said.items()}
         replicas = {name: len(nodes) for name, nodes in context.broker_sets.items()}
-        return Slaves(plain, copies(context.settings or {}), replicas)
+        views = [s.view for s in replica_sightings(history)]
+        slaves = {v.address for v in views if not v.leads} - {v.address for v in views if v.leads}
+        needed = copies(context.settings or {})
+        return Slaves(plain, needed, replicas, frozenset(slaves))
 
     def rows(self, event: Event, known: Slaves) -> Iterator[tuple[str, Acked]]:
         op = event.op
@@ -78,6 +84,11 @@ class Copies(KeyedChecker):
     def judge(
         self, key: str, rows: Sequence[Acked], known: Slaves, more: object = None
     ) -> SetCopies:
+        taken = [_taken(key, m) for m in rows if m.broker in known.addresses]
+        copied = self._copied(key, rows, known)
+        return SetCopies([*taken, *copied.found], copied.looked, len(rows))
+
+    def _copied(self, key: str, rows: Sequence[Acked], known: Slaves) -> SetCopies:
         slaves = known.said.get(key, {})
         slaves_of_set = known.replicas.get(key, 0) - 1
         shrunk = any(
@@ -108,9 +119,18 @@ class Copies(KeyedChecker):
     ) -> Verdict:
         case = Case(found=[f for of in results.values() for f in of.found])
         looked = sum(of.looked for of in results.values())
-        case.judged = {"A8": looked}
+        case.judged = {"A4": sum(of.answers for of in results.values()), "A8": looked}
         case.counts = {"messages-looked-at": looked}
         return rule(self, history, context, case)
+
+
+def _taken(name: str, m: Acked) -> Found:
+    said = (
+        f"Broker set {name}: {m.broker}, a slave, acknowledged a message (op {m.at}). Its log is a "
+        "copy of its master's, and now differs from it."
+    )
+    detail = {"set": name, "broker": m.broker, "byte": m.byte}
+    return Found("A4", "slave-took-message", (m.at,), said, detail)
 
 
 def _next(said: Sequence[Said], at: int) -> Said | None:

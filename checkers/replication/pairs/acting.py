@@ -1,0 +1,116 @@
+"""Acting: of a pair without its master the smallest slave acts, no other does, and it ends.
+
+Judged in lulls: times between two acts of the nemesis, in which the state is known. A lull counts
+from the bound for a silent member on, and only one in which no node is doubtful, nobody is cut off
+and all name servers run. A set whose master is gone then has one acting slave, the smallest that
+runs (A1), and no other (A2); in a set whose master runs no slave acts (A3). What a slave says was
+so when it was asked, so an answer counts if its question and answer lie in the lull.
+
+Claims: A1, A2, A3 (docs/spec/acting-master.md 8.3), of brokers without controllers.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.evidence.observations import Sighting, replica_sightings
+from maxq.checkers.evidence.quiescence import Lull, lulls
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.history import History
+from maxq.histories.observed import ReplicaView
+from maxq.histories.op import HistoryError
+
+Said = Sighting[ReplicaView]
+
+
+class Acting:
+    """The checker. See the module's text."""
+
+    name = "acting"
+    claims = ("A1", "A2", "A3")
+
+    def check(self, history: History, context: Context) -> Verdict:
+        try:
+            return rule(self, history, context, _case(history, context))
+        except HistoryError as error:
+            return unreadable(self, error)
+
+
+def _case(history: History, context: Context) -> Case:
+    case = Case(judged=dict.fromkeys(Acting.claims, 0))
+    said: dict[str, list[Said]] = defaultdict(list)
+    for s in replica_sightings(history):
+        if isinstance(s.view.acting, bool):
+            said[s.view.node].append(s)
+    reported: set[tuple[int, str]] = set()  # one finding of a lull and claim
+    for number, lull in enumerate(_calm(history)):
+        for name, nodes in sorted(context.broker_sets.items()):
+            for claim, found in _judged(name, nodes, lull, said, context.shrink_ns):
+                case.judged[claim] += 1
+                if found is not None and (number, claim + name) not in reported:
+                    reported.add((number, claim + name))
+                    case.found.append(found)
+    case.counts = {f"answers-{claim}": n for claim, n in case.judged.items()}
+    return case
+
+
+def _calm(history: History) -> Iterator[Lull]:
+    for lull in lulls(history):
+        s = lull.state
+        namesrvs = any(node.startswith("n") for node in s.gone)
+        if not (s.doubtful or s.cuts or namesrvs or lull.time.doubt):
+            yield lull
+
+
+def _judged(
+    name: str,
+    nodes: Sequence[str],
+    lull: Lull,
+    said: Mapping[str, Sequence[Said]],
+    bound_ns: int,
+) -> Iterator[tuple[str, Found | None]]:
+    """What each answer of a set's slaves in a lull comes to: of which claim, and what is wrong."""
+    time, gone = lull.time, lull.state.gone
+    running = [n for n in nodes[1:] if n not in gone]
+    for node in running:
+        for s in said.get(node, ()):
+            late = s.begun_ns >= time.at_ns + bound_ns
+            if not late or not time.holds(s.begun, s.at):
+                continue
+            acts = s.view.acting is True
+            if nodes[0] not in gone:
+                yield "A3", _beside(name, s, nodes[0], bound_ns) if acts else None
+            elif node == running[0]:
+                yield "A1", None if acts else _nobody(name, s, nodes[0], bound_ns)
+            else:
+                yield "A2", _second(name, s, nodes[0], bound_ns) if acts else None
+
+
+def _nobody(name: str, s: Said, master: str, bound_ns: int) -> Found:
+    said = (
+        f"Broker set {name}: {master}, its master, is gone for longer than {bound_ns / 1e9:g} s, "
+        f"and {s.view.node}, the smallest slave that runs, does not act for it (op {s.at}): nobody "
+        "serves its queues."
+    )
+    return Found("A1", "nobody-acts", (s.at,), said, _detail(name, s, master))
+
+
+def _second(name: str, s: Said, master: str, bound_ns: int) -> Found:
+    said = (
+        f"Broker set {name}: {master}, its master, is gone for longer than {bound_ns / 1e9:g} s, "
+        f"and {s.view.node} acts for it beside a smaller slave that runs (op {s.at})."
+    )
+    return Found("A2", "second-acts", (s.at,), said, _detail(name, s, master))
+
+
+def _beside(name: str, s: Said, master: str, bound_ns: int) -> Found:
+    said = (
+        f"Broker set {name}: {master}, its master, runs, undisturbed for longer than "
+        f"{bound_ns / 1e9:g} s, and {s.view.node} acts beside it (op {s.at})."
+    )
+    return Found("A3", "acts-beside-master", (s.at,), said, _detail(name, s, master))
+
+
+def _detail(name: str, s: Said, master: str) -> dict[str, Any]:
+    return {"set": name, "node": s.view.node, "master": master}

@@ -1,0 +1,41 @@
+"""Acting: what slaves say in calm times, in which their master is gone or there."""
+
+import pytest
+from history_recorder import SECOND_NS, Recorder
+from pair_histories import masterless
+
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.replication.pairs.acting import Acting
+
+CONTEXT = Context(
+    broker_sets={"b0": ("b0-0", "b0-1", "b0-2")},
+    shrink_ns=8 * SECOND_NS,
+    settings={"broker:enableSlaveActingMaster": "true", "broker:enableControllerMode": "false"},
+)
+
+
+def judge(r: Recorder) -> Verdict:
+    return Acting().check(r.history, CONTEXT)
+
+
+@pytest.mark.parametrize(
+    ("answer", "claim", "name"),
+    [((19, "b0-1", False), "A1", "nobody-acts"), ((19, "b0-2", True), "A2", "second-acts"),
+     ((40, "b0-1", True), "A3", "acts-beside-master")],
+)  # fmt: skip
+def test_who_acts_where_it_must_not_is_blamed(
+    answer: tuple[float, str, bool], claim: str, name: str
+) -> None:
+    verdict = judge(masterless(answer))
+    assert [(a.claim, a.name) for a in verdict.anomalies] == [(claim, name)]
+    assert verdict.of("broken") == (claim,)
+
+
+def test_what_is_as_it_should_be_is_kept() -> None:
+    r = masterless((19, "b0-1", True), (19, "b0-2", False), (40, "b0-1", False))
+    assert judge(r).of("kept") == ("A1", "A2", "A3")
+
+
+@pytest.mark.parametrize("answer", [(12, "b0-1", False), (31, "b0-1", True), (9, "b0-1", True)])
+def test_within_the_bound_nothing_is_judged(answer: tuple[float, str, bool]) -> None:
+    assert judge(masterless(answer)).of("no occasion") == ("A1", "A2", "A3")
