@@ -21,6 +21,7 @@ from maxq.checkers.replication.replicas import Replicas
 from maxq.histories.columns.log_texts import triples
 from maxq.histories.columns.rows import batches_of
 from maxq.histories.history import History
+from maxq.histories.op import Op
 from maxq.histories.tables import events_table, ops_from_events
 from maxq.workloads.generated.asked.request import Request
 
@@ -117,3 +118,10 @@ def _array(records: Any) -> Any:
     found = triples("],[".join(",".join(map(str, r)) for r in records).encode())
     assert found is not None
     return found
+
+
+def test_a_send_of_an_odd_shape_is_passed_over_where_no_store_was_read() -> None:
+    ops = [Op("invoke", 0, "send", [["send", 0, 1]], index=0, time=0),
+           Op("info", 0, "send", "odd", index=1, time=1)]  # fmt: skip
+    found = compared(Replicas(), [(History(ops), replica_case(0)[1])])
+    assert found["valid? unknown"] == 1
