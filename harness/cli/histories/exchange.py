@@ -23,7 +23,7 @@ WRITERS: Mapping[str, Callable[[Sequence[Op]], bytes]] = {
 }  # fmt: skip
 # Our models by the names of elle-cli's, which take the same operations.
 THEIRS: Mapping[str, str] = {
-    "cas-register": "cas-register", "counter": "counter", "list-append": "list-append",
+    "bank": "bank", "cas-register": "cas-register", "counter": "counter", "list-append": "list-append",
     "mutex": "mutex", "register": "cas-register", "rw-register": "rw-register", "set": "set",
     "set-full": "set-full",
 }  # fmt: skip

@@ -37,7 +37,15 @@ KEYS = """\
 {:process 0, :type :invoke, :f :read, :key "b", :value nil}
 {:process 0, :type :ok, :f :read, :key "b", :value 1}
 """
-HISTORIES = [("list-append", TXNS, 8), ("set-full", SETS, 6)]
+BANK = """\
+{:process 0, :type :invoke, :f :read, :value nil}
+{:process 0, :type :ok, :f :read, :value {0 10, 1 5}}
+{:process 1, :type :invoke, :f :transfer, :value {:from 0, :to 1, :amount 3}}
+{:process 1, :type :fail, :f :transfer, :value nil}
+{:process 0, :type :invoke, :f :read, :value nil}
+{:process 0, :type :ok, :f :read, :value {0 7, 1 5}}
+"""
+HISTORIES = [("list-append", TXNS, 8), ("set-full", SETS, 6), ("bank", BANK, 6)]
 
 
 def written(folder: Path, text: str) -> Path:
