@@ -23,8 +23,8 @@ WRITERS: Mapping[str, Callable[[Sequence[Op]], bytes]] = {
 }  # fmt: skip
 # Our models by the names of elle-cli's, which take the same operations.
 THEIRS: Mapping[str, str] = {
-    "bank": "bank", "cas-register": "cas-register", "counter": "counter", "list-append": "list-append",
-    "mutex": "mutex", "register": "cas-register", "rw-register": "rw-register", "set": "set",
+    "bank": "bank", "cas-register": "cas-register", "counter": "counter",
+    "list-append": "list-append", "mutex": "mutex", "register": "cas-register", "rw-register": "rw-register", "set": "set",
     "set-full": "set-full",
 }  # fmt: skip
 # What elle-cli asks of the same operations where that is another question.
