@@ -23,9 +23,9 @@ WRITERS: Mapping[str, Callable[[Sequence[Op]], bytes]] = {
 }  # fmt: skip
 # Our models by the names of elle-cli's, which take the same operations.
 THEIRS: Mapping[str, str] = {
-    "bank": "bank", "cas-register": "cas-register", "counter": "counter",
-    "list-append": "list-append", "mutex": "mutex", "register": "cas-register", "rw-register": "rw-register", "set": "set",
-    "set-full": "set-full",
+    **{name: name for name in ("bank", "cas-register", "counter", "list-append", "mutex")},
+    **{name: name for name in ("rw-register", "set", "set-full")},
+    "register": "cas-register",
 }  # fmt: skip
 # What elle-cli asks of the same operations where that is another question.
 OTHERWISE: Mapping[str, str] = {
