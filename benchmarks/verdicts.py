@@ -26,13 +26,13 @@ from maxq.checkers.messages.durability import CLAIMS as OF_LOG
 from maxq.harness.cluster.queries import SetupFailed
 from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments import worker_pool
-from maxq.harness.schedule.options import TOGETHER, Options
+from maxq.harness.schedule.options import PAIR_PROFILES, TOGETHER, Options
 from maxq.reference import mutants
 
 SECONDS = 10
 PROGRESS = 100  # runs between two words on how far it has come
 WORDS = {True: "valid", False: "INVALID", "unknown": "unknown"}
-PROFILES: tuple[Profile, ...] = get_args(Profile)
+PROFILES: tuple[Profile, ...] = tuple(p for p in get_args(Profile) if p not in PAIR_PROFILES)
 SPARED: tuple[Status, ...] = ("kept", "no occasion")
 WORKLOADS = (
     TOGETHER,

@@ -72,7 +72,7 @@ def read_coded(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
     Args:
         path: of the file.
-        names: the columns that are wanted; no page of the others is looked at.
+        names: the columns that are wanted; pages of the others are compared as well.
 
     Raises:
         HistoryError: as `read_parquet`.
@@ -81,7 +81,7 @@ def read_coded(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     wanted = pa.schema([f.with_type(_CODED) if f.name in REPEATED else f for f in fields])
     with _read_of(path), _opened(path, coded=REPEATED) as file:
         _check_schema(file.schema_arrow)
-        for batch in _batches(file, list(names)):
+        for batch in _batches(file):
             yield batch.select(names).cast(wanted)
 
 
@@ -137,12 +137,12 @@ def _check_claims(found: Any, size: int) -> None:
             raise HistoryError(f"row group {number} claims {rows} rows in {size} bytes")
 
 
-def _batches(file: pq.ParquetFile, names: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
     first = 0
     for group in range(file.num_row_groups):
         rows, found = file.metadata.row_group(group).num_rows, 0
         try:
-            for batch in file.iter_batches(row_groups=[group], columns=names):
+            for batch in file.iter_batches(row_groups=[group]):
                 found += len(batch)
                 yield batch
         except (pa.ArrowException, OSError) as error:

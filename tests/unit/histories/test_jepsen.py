@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxq.histories.edn import Keyword, to_edn
@@ -90,6 +90,7 @@ MICRO = st.lists(
 )
 
 
+@settings(deadline=None)  # it writes a file
 @given(st.lists(st.tuples(VALUES, MICRO, VALUES, VALUES), max_size=4))
 def test_what_we_recorded_comes_back_equal(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[Any, Any, Any, Any]]

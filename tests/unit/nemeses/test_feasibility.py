@@ -50,7 +50,9 @@ def test_an_act_that_there_is_not_is_refused_with_those_that_there_are() -> None
 
 @pytest.mark.parametrize("who", [Who(part="mastre"), Who(part="brokers")])
 def test_a_part_that_there_is_not_is_refused(who: Who) -> None:
-    with pytest.raises(ScheduleError, match=f"k: no part '{who.part}'; there are: broker, .*last-"):
+    with pytest.raises(
+        ScheduleError, match=f"k: no part '{who.part}'; there are: acting-master, broker, .*last-"
+    ):
         checked(Act(id="k", f="kill", who=who))
 
 
