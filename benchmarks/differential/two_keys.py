@@ -22,8 +22,8 @@ class Both(Model):
         self.initial = (model.initial, model.initial)
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
-        """No history is read as this."""
-        raise NotImplementedError
+        """None: no history is read as this."""
+        return ()
 
     def step(self, state: State, call: Call) -> Iterable[State]:
         before: tuple[State, State] = state  # type: ignore[assignment]

@@ -139,7 +139,7 @@ class Replicas(KeyedChecker):
             if op.is_client and op.type == "ok":
                 name, keys = keys_of(op)
                 sets.add(name)
-                of_node[str(op.value["node"])] = name
+                of_node[str(op.value.get("node"))] = name  # `rows` names a value without one
                 for key in keys:
                     of_key[key].add(name)
         homes = {key: frozenset(names) for key, names in of_key.items()}

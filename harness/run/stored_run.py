@@ -69,6 +69,7 @@ from maxq.histories.store import (
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
+CONTROLLERS = 3
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +245,8 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known["replicas"] = known.get("replicas") or 3 - pair
     if pair:
         _take_pair(known, asked)
+    else:
+        known["controllers"] = known.get("controllers") or CONTROLLERS
     if NO_FAULT in known["nemesis"] and len(known["nemesis"]) > 1:
         raise ValueError("--nemesis none excludes other faults")
     _take_files(known)
@@ -278,6 +281,10 @@ def _take_pair(known: dict[str, Any], asked: Sequence[str]) -> None:
     Raises:
         ValueError: such a run cannot have a fault or a workload that was asked for.
     """
+    if known.get("controllers"):
+        raise ValueError(
+            f"--mode pair has no controllers: not --controllers {known['controllers']}"
+        )
     known["controllers"] = 0
     known["profile"] = known.get("profile") or PAIR_PROFILES[0]
     if set(known["workload"]) == set(TOGETHER):

@@ -54,6 +54,7 @@ def test_a_run_of_pairs_is_repeated_by_what_it_says() -> None:
         ({"mode": "controllers", "profile": "P-SYNC"}, "P-SYNC is a profile of --mode pair"),
         ({"target": "rocketmq:5.5.0"}, "--mode pair runs our reference only"),
         ({"embedded": True}, "--mode pair has no controllers"),
+        ({"controllers": 3}, "--mode pair has no controllers: not --controllers 3"),
         ({"replicas": 1}, "P-SYNC with these settings needs --replicas 2"),
     ],
 )

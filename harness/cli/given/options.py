@@ -124,7 +124,12 @@ TOPOLOGY = (
         help="who says which broker is master: controllers, or, in a pair, its settings, for good "
         "(the first replica of each set)",
     ),
-    click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True),
+    click.option(
+        "--controllers",
+        type=click.IntRange(1, 9),
+        default=None,
+        show_default="3, none in --mode pair",
+    ),
     click.option("--namesrvs", type=click.IntRange(1, 9), default=1, show_default=True),
     click.option(
         "--embedded-controllers",

@@ -10,6 +10,7 @@ seconds.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -52,7 +53,7 @@ class Links(NamedTuple):
     copying: HaSlave | PlainSlave | None
 
 
-class Membership:
+class Membership(ABC):
     """Registration and role of one broker.
 
     Args:
@@ -116,68 +117,71 @@ class Membership:
     # What depends on where the role comes from.
 
     @property
+    @abstractmethod
     def in_sync_count(self) -> int:
         """Replicas that are in sync, this broker counted."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def copies_needed(self) -> int:
         """How many must be in sync for a send to be taken."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def knows_the_end(self) -> bool:
         """Whether this broker may say that nothing follows in a queue."""
-        raise NotImplementedError
 
+    @abstractmethod
     def copied(self) -> PhyOffset:
         """The first byte of the log that must not be deleted."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def trim(self, start: PhyOffset) -> None:
         """Let the log begin with the file that begins at `start`. Raises OSError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def written(self) -> None:
         """The log has grown, or what is synced of it has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def when_acknowledged(
         self, end: PhyOffset, master_epoch: MasterEpoch, then: Callable[[str], None]
     ) -> None:
         """Call `then` once the replicas have the log up to `end`, with an empty string; or, when
         that is given up, with the reason. Call it in the step that appended, of `master_epoch`."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def run(self, group: asyncio.TaskGroup) -> None:
         """Take part in the cluster until cancelled."""
-        raise NotImplementedError
 
     async def poll_master(self) -> None:
         """Ask who is master, where there is somebody to ask."""
+        return  # nobody
 
     async def announced(self, change: headers.MinBrokerIdChange) -> None:
         """A name server says that the smallest id of the group is another one (905)."""
+        return  # of no use to a broker that controllers rule
 
     def register_again(self) -> None:
         """Register with the controllers again, where there are any."""
+        return  # without them there is nothing to do
 
+    @abstractmethod
     def ha_info(self) -> HaInfo | None:
         """Where this master's HA port is, and where its log ended when it began; None if it leads
         nobody."""
-        raise NotImplementedError
 
+    @abstractmethod
     def links(self) -> Links | None:
         """Who copies from whom; None until that is known."""
-        raise NotImplementedError
 
     def told(self) -> dict[str, str]:
         """What an operator is told beside the role (28)."""
         return {}
 
+    @abstractmethod
     async def _copy_from(self, address: str) -> None:
         """Copy the log of the master whose HA port is at `address`; of nobody, if it is empty."""
-        raise NotImplementedError
 
     # Registration.
 

@@ -19,14 +19,13 @@ from maxq.reference.broker.replication import epochs as policy
 from maxq.reference.broker.replication import ha_master_events as master
 from maxq.reference.broker.replication import ha_slave_events as slave
 from maxq.reference.broker.replication.epochs import Epochs
-from maxq.reference.broker.replication.ha_link import Inbox, Link, LogAccess
+from maxq.reference.broker.replication.ha_link import Inbox, Link, LogAccess, Queued, Tickets
 from maxq.reference.broker.replication.ha_master import HaMaster
 from maxq.reference.broker.replication.ha_progress import SlaveProgress
 from maxq.reference.broker.replication.ha_slave import HaSlave
 from maxq.reference.broker.replication.sync_state_set import ProposeSyncStateSet
 from maxq.reference.node import now_ns
 from maxq.reference.records import MasterEpoch, PhyOffset, RemoteProtocolError, invariant
-from maxq.reference.rpc import CONNECT_TIMEOUT_S, split_address
 from maxq.reference.wire import ha as wire
 
 BUFFER_BYTES_MAX = 8 << 20
@@ -63,10 +62,9 @@ class HaServer:
         self._inbox: Inbox[master.Event] = Inbox()
         self._links: dict[int, Link] = {}
         self._link_count = 0
-        self._queued: dict[int, int] = {}  # packets in the inbox, by link
+        self._queued = Queued(self._links, PACKETS_MAX)
         self._written = False
-        self._tickets: dict[int, Callable[[str], None]] = {}
-        self._ticket_count = 0
+        self._tickets = Tickets()
 
     async def run(self, group: asyncio.TaskGroup, host: str, port: int) -> None:
         """Listen until cancelled.
@@ -120,11 +118,8 @@ class HaServer:
     ) -> None:
         """Call `then` once the replicas have the log up to `end`, with an empty string; or, when
         that is given up, with the reason."""
-        self._ticket_count += 1
-        self._tickets[self._ticket_count] = then
-        self._inbox.post(
-            master.Await(ticket=self._ticket_count, master_epoch=master_epoch, end=end)
-        )
+        ticket = self._tickets.take(then)
+        self._inbox.post(master.Await(ticket=ticket, master_epoch=master_epoch, end=end))
 
     def slaves(self) -> list[tuple[str, SlaveProgress]]:
         """Every slave that has said who it is, by its end of the connection."""
@@ -151,9 +146,7 @@ class HaServer:
         return link
 
     def _on_packet(self, number: int, packet: wire.SlavePacket) -> None:
-        self._queued[number] = self._queued.get(number, 0) + 1
-        if self._queued[number] == PACKETS_MAX and number in self._links:
-            self._links[number].hold(reading=False)
+        self._queued.add(number)
         self._inbox.post(master.Received(link=number, packet=packet))
 
     def _on_lost(self, number: int, link: Link) -> None:
@@ -169,11 +162,7 @@ class HaServer:
             self._step(group, self._as_written())
         self._step(group, event)
         if isinstance(event, master.Received):
-            left = self._queued[event.link] = self._queued[event.link] - 1
-            if left == PACKETS_MAX // 2 and event.link in self._links:
-                self._links[event.link].hold(reading=True)
-            if not left:
-                del self._queued[event.link]
+            self._queued.remove(event.link)
 
     def _as_written(self) -> master.Written:
         end = self._access.end
@@ -189,9 +178,9 @@ class HaServer:
                 case master.Reply():
                     self._send(effect.link, effect.packet)
                 case master.Acknowledge():
-                    self._answer(effect.ticket, "")
+                    self._tickets.answer(effect.ticket)
                 case master.GiveUp():
-                    self._answer(effect.ticket, effect.why)
+                    self._tickets.answer(effect.ticket, effect.why)
                 case master.Confirm():
                     self._confirmed(effect.offset)
                 case master.Close():
@@ -221,9 +210,6 @@ class HaServer:
         link = self._links.get(number)
         if link is not None:
             link.send(wire.encode(packet))
-
-    def _answer(self, ticket: int, why: str) -> None:
-        self._tickets.pop(ticket)(why)
 
     async def _ask(self, proposal: ProposeSyncStateSet) -> None:
         self._inbox.post(await self._propose(proposal))
@@ -434,13 +420,8 @@ class HaClient:
             ),
         )
         self._links[number] = link
-        try:
-            host, port = split_address(effect.address)
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await asyncio.get_running_loop().create_connection(lambda: link, host, port)
-        except (OSError, TimeoutError, ValueError) as error:
-            link.close()
-            self._inbox.post(slave.Lost(connection=number, why=f"{type(error).__name__}: {error}"))
+        if why := await link.dial(effect.address):
+            self._inbox.post(slave.Lost(connection=number, why=why))
 
 
 def _size(packet: wire.MasterPacket) -> int:

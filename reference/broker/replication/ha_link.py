@@ -5,12 +5,12 @@ Units: bytes; times are ns of the node's monotonic clock.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from maxq.reference.node import now_ns
 from maxq.reference.records import PhyOffset, RemoteProtocolError
-from maxq.reference.rpc import address_text
+from maxq.reference.rpc import CONNECT_TIMEOUT_S, address_text, split_address
 from maxq.reference.wire import ha as wire
 
 E = TypeVar("E")
@@ -120,6 +120,48 @@ class Inbox(Generic[E]):
                 future.set_result(None)
 
 
+class Tickets:
+    """Who waits for replicas, by number."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Callable[[str], None]] = {}
+        self._count = 0
+
+    def take(self, then: Callable[[str], None]) -> int:
+        """A number for who is called once: with an empty string, or with why it was given up."""
+        self._count += 1
+        self._waiting[self._count] = then
+        return self._count
+
+    def answer(self, ticket: int, why: str = "") -> None:
+        """Call the one of a number."""
+        self._waiting.pop(ticket)(why)
+
+
+class Queued:
+    """How many packets of each connection are in an inbox; of one with too many no more are
+    read."""
+
+    def __init__(self, links: Mapping[int, "Link"], most: int) -> None:
+        self._links = links
+        self._most = most
+        self._count: dict[int, int] = {}
+
+    def add(self, number: int) -> None:
+        """One has come in."""
+        count = self._count[number] = self._count.get(number, 0) + 1
+        if count == self._most and number in self._links:
+            self._links[number].hold(reading=False)
+
+    def remove(self, number: int) -> None:
+        """One was taken out."""
+        left = self._count[number] = self._count[number] - 1
+        if left == self._most // 2 and number in self._links:
+            self._links[number].hold(reading=True)
+        if not left:
+            del self._count[number]
+
+
 class Link(asyncio.Protocol):
     """One HA connection of either side: bytes in, packets out."""
 
@@ -136,6 +178,17 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.nonsense = ""  # why the peer's bytes could not be read
         self._given_up = False
+
+    async def dial(self, address: str) -> str:
+        """Connect to ``ip:port``; returns why that did not work, empty if it did."""
+        try:
+            host, port = split_address(address)
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+        except (OSError, TimeoutError, ValueError) as error:
+            self.close()
+            return f"{type(error).__name__}: {error}"
+        return ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment] # HA speaks over streams only

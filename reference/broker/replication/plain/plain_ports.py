@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from maxq.reference.broker.replication.ha_link import Inbox, Link, LogAccess
+from maxq.reference.broker.replication.ha_link import Inbox, Link, LogAccess, Queued, Tickets
 from maxq.reference.broker.replication.plain import plain_events as events
 from maxq.reference.broker.replication.plain.plain_master import PlainMaster
 from maxq.reference.broker.replication.plain.plain_slave import PlainSlave
 from maxq.reference.node import now_ns
 from maxq.reference.records import PhyOffset, RemoteProtocolError, invariant
-from maxq.reference.rpc import CONNECT_TIMEOUT_S, split_address
+from maxq.reference.rpc import split_address
 from maxq.reference.wire import plain_ha as wire
 
 BUFFER_BYTES_MAX = 8 << 20
@@ -41,10 +41,9 @@ class PlainServer:
         self._inbox: Inbox[events.MasterEvent] = Inbox()
         self._links: dict[int, Link] = {}
         self._link_count = 0
-        self._queued: dict[int, int] = {}  # reports in the inbox, by link
+        self._queued = Queued(self._links, REPORTS_MAX)
         self._written = False
-        self._tickets: dict[int, Callable[[str], None]] = {}
-        self._ticket_count = 0
+        self._tickets = Tickets()
 
     async def run(self, host: str, port: int) -> None:
         """Listen until cancelled.
@@ -80,9 +79,8 @@ class PlainServer:
     def when_acknowledged(self, end: PhyOffset, copies: int, then: Callable[[str], None]) -> None:
         """Call `then` once so many logs reach `end`, with an empty string; or, when that is given
         up, with the reason."""
-        self._ticket_count += 1
-        self._tickets[self._ticket_count] = then
-        self._inbox.post(events.Await(ticket=self._ticket_count, end=end, copies=copies))
+        ticket = self._tickets.take(then)
+        self._inbox.post(events.Await(ticket=ticket, end=end, copies=copies))
 
     def _accept(self) -> Link:
         self._link_count += 1
@@ -101,9 +99,7 @@ class PlainServer:
         self._inbox.post(events.Accepted(link=number, host=host, port=port))
 
     def _on_report(self, number: int, report: wire.Report) -> None:
-        self._queued[number] = self._queued.get(number, 0) + 1
-        if self._queued[number] == REPORTS_MAX and number in self._links:
-            self._links[number].hold(reading=False)
+        self._queued.add(number)
         self._inbox.post(events.Reported(link=number, offset=report.offset))
 
     def _on_lost(self, number: int, why: str) -> None:
@@ -122,11 +118,7 @@ class PlainServer:
         self._look()  # what the event speaks of may be in the log since the last look at it
         self._step(event)
         if isinstance(event, events.Reported):
-            left = self._queued[event.link] = self._queued[event.link] - 1
-            if left == REPORTS_MAX // 2 and event.link in self._links:
-                self._links[event.link].hold(reading=True)
-            if not left:
-                del self._queued[event.link]
+            self._queued.remove(event.link)
 
     def _step(self, event: events.MasterEvent) -> None:
         for effect in self._core.step(now_ns(), event):
@@ -138,9 +130,9 @@ class PlainServer:
                     if link is not None:
                         link.close()
                 case events.Acknowledge():
-                    self._tickets.pop(effect.ticket)("")
+                    self._tickets.answer(effect.ticket)
                 case events.GiveUp():
-                    self._tickets.pop(effect.ticket)(effect.why)
+                    self._tickets.answer(effect.ticket, effect.why)
                 case events.Trace():
                     self._log(effect.name, why=effect.why)
                 case _:
@@ -250,9 +242,7 @@ class PlainClient:
                 await self._access.sync()  # only one piece of a record may be lost with the power
             append()
             await self._access.vouch()
-        except RemoteProtocolError as error:
-            return await self._failed(group, whole, str(error))
-        except OSError as error:
+        except (RemoteProtocolError, OSError) as error:
             return await self._failed(group, whole, str(error))
         self._appended(self._access.whole_end())
         return True
@@ -286,13 +276,8 @@ class PlainClient:
             lost=lambda why: self._inbox.post(events.Lost(link=number, why=why)),
         )
         self._links[number] = link
-        try:
-            host, port = split_address(effect.address)
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await asyncio.get_running_loop().create_connection(lambda: link, host, port)
-        except (OSError, TimeoutError, ValueError) as error:
-            link.close()
-            self._inbox.post(events.Lost(link=number, why=f"{type(error).__name__}: {error}"))
+        if why := await link.dial(effect.address):
+            self._inbox.post(events.Lost(link=number, why=why))
 
 
 def _size(piece: wire.LogPiece) -> int:

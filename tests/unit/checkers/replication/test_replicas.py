@@ -9,8 +9,9 @@ from profiles import under
 
 from maxq.checkers.core.api import Anomaly, Context, Verdict
 from maxq.checkers.replication.replicas import Replicas
+from maxq.histories.history import History
 from maxq.histories.observed import DIGEST_BYTES, ReplicaLog
-from maxq.histories.op import NEMESIS
+from maxq.histories.op import NEMESIS, Op
 
 CONTEXT = Context(broker_sets={"b0": ("b0-0", "b0-1", "b0-2")})
 K = DIGEST_BYTES
@@ -305,3 +306,10 @@ def test_digests_that_do_not_fit_the_length_are_unknown() -> None:
     at = stored(r, 0)
     r.ops[at].value["digests"] = []
     assert judge(r).reason.startswith("W9")
+
+
+def test_a_log_of_an_unnamed_replica_is_unreadable_and_no_error() -> None:
+    history = History([Op("ok", 0, "replica-log", {"set": "b0"}, None, 0, 0)])
+    verdict = Replicas().check(history, Context())
+    assert verdict.of("not judged") == ("S8", "S8b", "S9")
+    assert "value of 0 is no ReplicaLog" in str(verdict)
