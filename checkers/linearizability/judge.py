@@ -5,7 +5,8 @@ import numpy as np
 from maxq.checkers.linearizability.calls import FAILED, OPEN, Calls
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import Model
-from maxq.checkers.linearizability.search import Over, search
+from maxq.checkers.linearizability.search import search
+from maxq.checkers.linearizability.space import Over
 
 
 def decide(model: Model, calls: Calls, over: Over) -> Decided:
