@@ -42,10 +42,13 @@ class Depth:
 
     def decided(self) -> Decided | None:
         """What is found; None where there may be more configurations than it looks at."""
-        todo = [_Configuration(0, 0, 0, 0)]
+        todo = [(_Configuration(0, 0, 0, 0), False)]
         while todo:
-            came = todo.pop()
+            came, others = todo.pop()
             self._go_back(came.event)
+            if others:
+                todo += [(after, False) for after in self._others(came)]
+                continue
             here = self._go_on(came)
             if here.event == len(self._space.events):
                 return Decided(True, "search", frontier=len(self._seen))
@@ -55,7 +58,8 @@ class Depth:
             if len(self._seen) > self._most or self._is_over():
                 return None
             self._reached(here, moved=here.event > came.event)
-            todo += self._next(here)
+            todo.append((here, True))
+            todo += [(after, False) for after in self._own(here)]
         return self._refuted()
 
     def _is_over(self) -> bool:
@@ -99,28 +103,34 @@ class Depth:
             if not of_class:
                 del self._open[number]
 
-    def _next(self, here: _Configuration) -> list[_Configuration]:
-        """What to try next, the last one first."""
+    def _own(self, here: _Configuration) -> list[_Configuration]:
+        """The call that returns takes effect next."""
         event = self._space.events[here.event]
-        step = self._space.step
+        return [
+            here._replace(state=state, mask=here.mask | event.bit | self._right(state))
+            for state in self._space.step(here.state, event.number)
+        ]
+
+    def _others(self, here: _Configuration) -> list[_Configuration]:
+        """What else may take effect next, what is tried first the last."""
+        event = self._space.events[here.event]
         tries = []
         for lasting, end, after in (*self._of_open(here), *self._of_lasting(here)):
             # What makes its return possible comes first.
-            at_once = bool(after.mask & event.bit)
-            own = at_once and end == self._space.ended[event.at]
-            helps = at_once or bool(step(after.state, event.number))
-            tries.append((not own, not helps, lasting, end, after))
+            helps = after.mask & event.bit or self._space.step(after.state, event.number)
+            tries.append((not helps, lasting, end, after))
         return [one[-1] for one in sorted(tries, reverse=True)]
 
     def _of_open(self, here: _Configuration) -> Iterator[tuple[bool, int, _Configuration]]:
-        """Calls that end, of each class the one that ends first."""
+        """Calls that end, of each class the one that ends first; without the next to return."""
+        own = self._space.events[here.event].bit
         for number, bits in self._open.items():
             if self._space.classes[number].reads:  # those took effect as soon as they could
                 continue
             end, bit = min(
                 ((end, bit) for bit, end in bits.items() if not here.mask & bit), default=(0, 0)
             )
-            for state in self._space.step(here.state, number) if bit else ():
+            for state in self._space.step(here.state, number) if bit not in (0, own) else ():
                 yield (
                     False,
                     end,

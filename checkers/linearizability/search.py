@@ -61,6 +61,11 @@ def search(model: Model, calls: Calls, over: Over) -> Decided:
     return depth.decided() or _Breadth(space, over).decided()
 
 
+def in_breadth(model: Model, calls: Calls, over: Over) -> Decided:
+    """As `search`, without one in depth before it."""
+    return _Breadth(Space(model, calls), over).decided()
+
+
 class _Breadth:
     def __init__(self, space: Space, over: Over) -> None:
         self._space, self._over = space, over
