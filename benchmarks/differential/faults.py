@@ -99,7 +99,7 @@ FAULTS = (
           "if here in self._seen", "if any(here[1:] == s[1:] for s in self._seen)",
           ("register, values again", "cas-register, values again")),
     Fault("texts with equal parts are no gate", "exact.growing", "decide",
-          "or len(texts) < len(appends)", "", ("kv, parts again",)),
+          "len(by) < len(appends) or", "", ("kv, parts again",)),
 )  # fmt: skip
 
 
