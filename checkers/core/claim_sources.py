@@ -144,6 +144,11 @@ DECISIONS: dict[str, Decision] = {
         "A name server answers 0 to a registration that it ignores; the table is judged, not the "
         "answer.",
     ),
+    "N2": Decision(
+        f"{CODE}: the permission goes with the master's entry",
+        "An operator who adds the permission meanwhile (327), and a topic that is registered by "
+        "itself (217), give it back: no act of a run does.",
+    ),
     "N5": Decision(
         f"{CODE}: who ends is taken off at the end of its connection",
         "A broker that is cut off and lives stays up to 120 s, the 5 s between looks added; so "

@@ -532,6 +532,29 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("address_under_two_ids",),
     ),
     Claim(
+        id="N2",
+        promise="A name server lets nobody write to a broker set without a master whose brokers "
+        "know acting masters.",
+        source=ROUTES,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(NAMESRV,),
+        undisturbed=True,
+        checker="acting-routes",
+        mutants=("write_kept_at_eviction",),
+    ),
+    Claim(
+        id="N3",
+        promise="A route shows a broker set as the name server has it, but for the smallest id of "
+        "one without a master, which it may show as master if its brokers know acting masters and "
+        "nobody may write to it.",
+        source=ROUTES,
+        in_pairs=(),
+        grounds=(NAMESRV,),
+        checker="acting-routes",
+        mutants=("group_without_flag_acts", "second_smallest_shown"),
+    ),
+    Claim(
         id="N5",
         promise="A name server drops a broker whose process is gone within the bound for a silent "
         "member, while the name server is undisturbed and no cut parts them; if the broker had "
@@ -554,6 +577,19 @@ CLAIMS: tuple[Claim, ...] = (
         undisturbed=True,
         checker="routes",
         mutants=("group_forgotten_with_member",),
+    ),
+    Claim(
+        id="N8",
+        promise="A name server lets clients write to a broker set again as soon as its master is "
+        "registered again.",
+        source=ROUTES,
+        needs=(ACTS,),
+        of_stores=True,
+        in_pairs=(ACTS,),
+        grounds=(NAMESRV,),
+        undisturbed=True,
+        checker="acting-routes",
+        mutants=("evicted_comes_back_by_heartbeat", "write_not_restored"),
     ),
     Claim(
         id="N10",
