@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
-from maxq.checkers.evidence.observations import Sighting, sightings
+from maxq.checkers.evidence.observations import NEVER, Sighting, sightings
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.history import History
 from maxq.histories.observed import MASTER_ROLE, OBSERVE_ROUTE, WRITE, RouteView
@@ -26,7 +26,7 @@ from maxq.histories.op import HistoryError
 
 Said = Sighting[RouteView]
 Addresses = Mapping[str, str]  # by role id
-NAMES = {"N2": "masterless-writable", "N3": "shown-otherwise", "N8": "master-not-writable"}
+LASTING = ("N2", "N8")  # judged until an act of unknown effect, which may change permissions
 
 
 class Shown(NamedTuple):
@@ -79,6 +79,8 @@ def _case(history: History) -> Case:
     before: dict[tuple[str, str, str], tuple[Said, Shown]] = {}  # of claim, name server and set
     masterless: set[tuple[str, str]] = set()
     reported: set[tuple[str, str, str]] = set()
+    strange = (op.index for op in history.nemesis if not history.kinds.knows(op.f))
+    until = min(strange, default=NEVER)
     for s in sightings(history, OBSERVE_ROUTE, RouteView):
         for shown in shown_in(s):
             place = s.view.node, shown.set
@@ -86,6 +88,8 @@ def _case(history: History) -> Case:
             if shown.masterless and shown.steady:
                 masterless.add(place)
             for claim, wrong in _judged(shown, back=back):
+                if claim in LASTING and s.at > until:
+                    continue
                 case.judged[claim] += 1
                 key = (claim, *place)
                 first = before.pop(key, None)
@@ -130,18 +134,11 @@ def _otherwise(shown: Shown, topic: str) -> str:
     return ""
 
 
-_WHY = {
-    "N2": "Clients send to it, and a slave may not take what they send.",
-    "N3": "Clients go to whom a route names as master.",
-    "N8": "Its master is back, and clients do not send to it.",
-}
-
-
 def _found(claim: str, wrong: str, both: tuple[Said, Said], shown: Shown) -> Found:
-    node = both[0].view.node
+    node, ops = both[0].view.node, tuple(s.at for s in both)
     said = (
         f"Broker set {shown.set}: {node} knows {_plain(shown.raw)} of it before and after it "
-        f"answered with routes, and {wrong} (ops {both[0].at} and {both[1].at}). {_WHY[claim]}"
+        f"answered with routes, and {wrong} (ops {ops[0]} and {ops[1]})."
     )
     detail: dict[str, Any] = {
         "set": shown.set,
@@ -149,7 +146,16 @@ def _found(claim: str, wrong: str, both: tuple[Said, Said], shown: Shown) -> Fou
         "group": dict(shown.raw),
         "routes": {t: [dict(a), perm] for t, (a, perm) in shown.routes.items()},
     }
-    return Found(claim, NAMES[claim], tuple(s.at for s in both), said, detail)
+    match claim:
+        case "N2":
+            said += " Clients send to it, and a slave takes nothing."
+            return Found("N2", "masterless-writable", ops, said, detail)
+        case "N3":
+            said += " Clients go to whom a route names as master."
+            return Found("N3", "shown-otherwise", ops, said, detail)
+        case _:
+            said += " Its master is back, and clients do not send to it."
+            return Found("N8", "master-not-writable", ops, said, detail)
 
 
 def _plain(addresses: Addresses) -> str:

@@ -8,6 +8,7 @@ import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from pair_histories import masterless
+from route_histories import not_writable, writable
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
 from test_master_addresses import MOVED_AT, Seen, view
@@ -36,6 +37,7 @@ from maxq.checkers.judgement.runner import check_all
 from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.replicas import Replicas
+from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.routes import Routes
 from maxq.histories.fault_facts import GONE, Effect, FaultFacts
 from maxq.histories.grounds import conclusion, declaration
@@ -141,8 +143,10 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "A1": (lambda: masterless((19, "b0-1", False)), Acting()),
     "A2": (lambda: masterless((19, "b0-2", True)), Acting()),
     "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
+    "N2": (writable, ActingRoutes()),
     "N5": (listed_dead, Routes()),
     "N6": (left_off, Routes()),
+    "N8": (not_writable, ActingRoutes()),
     "N10": (listed_as_slave, Routes()),
     "O1": (failed_over, Offsets()),
 }
