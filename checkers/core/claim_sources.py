@@ -159,6 +159,10 @@ DECISIONS: dict[str, Decision] = {
         "RocketMQ lets a newer master wait while the entry of an older one lives: the claim "
         "begins after the recovery bound.",
     ),
+    "N13": Decision(
+        f"{CODE}: a registration with a lower stateVersion is ignored",
+        "As N10. 5.0.0 and 5.1.0 register no stateVersion, and are not judged.",
+    ),
     "O1": Decision(
         f"{CODE}: nothing is promised in writing, slaves copy offsets about every 10 s",
         "5.5.0's slaves cannot read the copy once any consumer has pulled (#10284), so that after "

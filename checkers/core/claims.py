@@ -604,6 +604,18 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("state_version_ignored",),
     ),
     Claim(
+        id="N13",
+        promise="A name server that lists the master of an epoch lists nobody of an older one in "
+        "its place, while nothing is done to either and controllers know of no newer epoch.",
+        source=ROUTES,
+        of_stores=True,
+        of_controllers=True,
+        grounds=(NAMESRV, RECOVERY),
+        undisturbed=True,
+        checker="routes",
+        mutants=("stale_registration_wins",),
+    ),
+    Claim(
         id="B13",
         promise="A broker deletes no acknowledged message that is younger than its retention: from "
         "the first one that is young on, a queue can be read from its begin to its end.",

@@ -78,6 +78,7 @@ ANOMALIES: Mapping[str, str] = {
     "living-broker-not-listed": "N6",
     "master-not-writable": "N8",
     "master-not-listed": "N10",
+    "stale-master-listed": "N13",
 }
 
 

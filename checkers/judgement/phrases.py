@@ -194,6 +194,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a name server did not list the master",
         "{n} times a name server did not list the master",
     ),
+    "stale-master-listed": (
+        "a name server put a deposed master in its successor's place",
+        "{n} times a name server put a deposed master in its successor's place",
+    ),
 }
 
 

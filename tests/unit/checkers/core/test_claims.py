@@ -149,6 +149,7 @@ def test_every_anomaly_is_explained() -> None:
         "N3": ("shown-otherwise",),
         "N5": ("dead-broker-listed",),
         "N8": ("master-not-writable",),
+        "N13": ("stale-master-listed",),
         "B13": ("deleted-early",),
         "L1": ("granted-too-soon",),
         "L2": ("lease-overlap",),

@@ -107,6 +107,16 @@ def listed_as_slave() -> Recorder:
     return r
 
 
+def displaced() -> Recorder:
+    r = Led()
+    r.asked(1, id0="b0-0:1", id1="b0-1:1")
+    for second in (22, 23):
+        r.asked(second, id0="b0-0:1", id1="b0-1:1")
+    r.asked(24, **SLAVE_AS_MASTER)
+    r.at(30).controllers()
+    return r
+
+
 def known_elsewhere() -> Recorder:
     r = Seen()
     r.at(MOVED_AT - 3).goes_on(MOVED_AT, view("b0-0:1"))
@@ -148,6 +158,7 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "N6": (left_off, Routes()),
     "N8": (not_writable, ActingRoutes()),
     "N10": (listed_as_slave, Routes()),
+    "N13": (displaced, Routes()),
     "O1": (failed_over, Offsets()),
 }
 
