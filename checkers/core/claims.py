@@ -25,6 +25,7 @@ from maxq.checkers.core.promises import (
     MODE,
     NO_DEGRADING,
     PAIR,
+    SHOWS,
     STRICT,
     SYNC_MASTER,
     SYNCED,
@@ -555,6 +556,17 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("group_without_flag_acts", "second_smallest_shown"),
     ),
     Claim(
+        id="N4",
+        promise="A name server drops a broker that is silent within the time-out that it "
+        "registered, a scan and 2 s, whoever else of its set goes on, while nobody is cut off.",
+        source=ROUTES,
+        in_pairs=(),
+        grounds=(NAMESRV, BROKER, RECOVERY),
+        undisturbed=True,
+        checker="silent-brokers",
+        mutants=("heartbeat_of_one_counts_for_all",),
+    ),
+    Claim(
         id="N5",
         promise="A name server drops a broker whose process is gone within the bound for a silent "
         "member, while the name server is undisturbed and no cut parts them; if the broker had "
@@ -602,6 +614,19 @@ CLAIMS: tuple[Claim, ...] = (
         undisturbed=True,
         checker="routes",
         mutants=("state_version_ignored",),
+    ),
+    Claim(
+        id="N12",
+        promise="Once a silent master must have been dropped, routes show the smallest slave that "
+        "runs as master, if nothing was done to the set's slaves and the name server for the "
+        "recovery bound.",
+        source=ROUTES,
+        needs=(ACTS, SHOWS),
+        in_pairs=(ACTS, SHOWS),
+        grounds=(NAMESRV, BROKER, RECOVERY),
+        undisturbed=True,
+        checker="silent-brokers",
+        mutants=("second_smallest_shown",),
     ),
     Claim(
         id="N13",

@@ -178,6 +178,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a name server showed a broker set otherwise than it is",
         "{n} times a name server showed a broker set otherwise than it is",
     ),
+    "silent-broker-listed": (
+        "a name server kept listing a silent broker",
+        "{n} times a name server kept listing a silent broker",
+    ),
     "dead-broker-listed": (
         "a name server kept listing a dead broker",
         "{n} times a name server kept listing a dead broker",
@@ -193,6 +197,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "master-not-listed": (
         "a name server did not list the master",
         "{n} times a name server did not list the master",
+    ),
+    "other-slave-shown": (
+        "a name server did not show the slave that must act for a lost master",
+        "{n} times a name server did not show the slave that must act for a lost master",
     ),
     "stale-master-listed": (
         "a name server put a deposed master in its successor's place",

@@ -26,6 +26,7 @@ from maxq.checkers.replication.pairs.copies import Copies
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.routes import Routes
+from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.harness.contracts.plugins import current
 from maxq.harness.run.grounds import grounds_of, older
 from maxq.harness.schedule.options import Options
@@ -47,6 +48,7 @@ REPLICATED: Sequence[Checker] = (
     Availability(),
     Routes(),
     ActingRoutes(),
+    SilentBrokers(),
 )
 IN_A_PAIR: Sequence[Checker] = (Copies(), Acting())
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())

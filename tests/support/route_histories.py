@@ -53,3 +53,30 @@ def not_writable() -> Routed:
     r.shows(2, BOTH, perm=READ)
     r.shows(3, BOTH, perm=READ)
     return r
+
+
+def silent_listed(f: str = "pause") -> Routed:
+    """A master that was silenced at 10 s and is listed at 16.5 s and later."""
+    r = Routed()
+    r.says(1, "b0-0", acting=False)
+    r.shows(2, BOTH, perm=READ_WRITE)
+    r.act(10, f, "b0-0")
+    r.shows(15, BOTH, perm=READ_WRITE)
+    r.shows(16.5, BOTH, perm=READ_WRITE)
+    r.shows(17, BOTH, perm=READ_WRITE)
+    r.act(40, "resume", "b0-0")
+    return r
+
+
+def wrong_shown(shown: dict[str, str] | None = None) -> Routed:
+    """Of a dead master's slaves the larger one is shown, or somebody else."""
+    r = Routed()
+    for node in ("b0-0", "b0-1", "b0-2"):
+        r.says(1, node, acting=False)
+    r.shows(2, {"0": "b0-0:1", **SLAVES}, perm=READ_WRITE)
+    r.act(10, "kill", "b0-0")
+    r.shows(11, SLAVES, perm=READ)
+    larger = {"0": "b0-2:1", "1": "b0-1:1"}
+    r.shows(17, SLAVES, larger if shown is None else shown, perm=READ)
+    r.act(40, "start", "b0-0")
+    return r

@@ -15,7 +15,7 @@ from maxq.checkers.locks import locks
 from maxq.checkers.messages import consumer_offsets, durability, retention
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
 from maxq.checkers.replication.pairs import acting, copies
-from maxq.checkers.routing import acting_routes, routes
+from maxq.checkers.routing import acting_routes, routes, silent_brokers
 from maxq.harness.contracts.target import Profile
 from maxq.histories.history import History
 
@@ -33,6 +33,7 @@ CHECKERS: tuple[Checker, ...] = (
     consumer_offsets.Offsets(),
     routes.Routes(),
     acting_routes.ActingRoutes(),
+    silent_brokers.SilentBrokers(),
     idle_log_growth.Idle(),
     service.Service(),
     processes.Processes(),
@@ -70,7 +71,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-DEFAULT": lossless | all_ack,
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
-    wanted |= {"A1", "A2", "A3", "A4", "A8", "N2", "N8"}  # of pairs
+    wanted |= {"A1", "A2", "A3", "A4", "A8", "N2", "N8", "N12"}  # of pairs
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -147,8 +148,10 @@ def test_every_anomaly_is_explained() -> None:
         "N1": ("address-listed-twice",),
         "N2": ("masterless-writable",),
         "N3": ("shown-otherwise",),
+        "N4": ("silent-broker-listed",),
         "N5": ("dead-broker-listed",),
         "N8": ("master-not-writable",),
+        "N12": ("other-slave-shown",),
         "N13": ("stale-master-listed",),
         "B13": ("deleted-early",),
         "L1": ("granted-too-soon",),

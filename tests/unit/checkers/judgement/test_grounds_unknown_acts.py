@@ -8,7 +8,7 @@ import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from pair_histories import masterless
-from route_histories import not_writable, writable
+from route_histories import not_writable, silent_listed, writable, wrong_shown
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
 from test_master_addresses import MOVED_AT, Seen, view
@@ -39,6 +39,7 @@ from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.routes import Routes
+from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.histories.fault_facts import GONE, Effect, FaultFacts
 from maxq.histories.grounds import conclusion, declaration
 from maxq.histories.history import History
@@ -154,10 +155,12 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "A2": (lambda: masterless((19, "b0-2", True)), Acting()),
     "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
     "N2": (writable, ActingRoutes()),
+    "N4": (silent_listed, SilentBrokers()),
     "N5": (listed_dead, Routes()),
     "N6": (left_off, Routes()),
     "N8": (not_writable, ActingRoutes()),
     "N10": (listed_as_slave, Routes()),
+    "N12": (wrong_shown, SilentBrokers()),
     "N13": (displaced, Routes()),
     "O1": (failed_over, Offsets()),
 }
@@ -169,7 +172,7 @@ def test_every_claim_that_needs_undisturbed_time_has_its_history() -> None:
 
 def verdict(claim: str, of: History) -> ClaimVerdict:
     _, checker = BROKEN[claim]
-    context = msgspec.structs.replace(CONTEXT, purpose=())
+    context = msgspec.structs.replace(CONTEXT, purpose=(), eviction_ns=6 * SECOND_NS)
     return check_all(of, [checker], context).claims[claim]
 
 
