@@ -23,6 +23,7 @@ from maxq.checkers.linearizability.calls import (
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.judge import by_search, decide
 from maxq.checkers.linearizability.model import Model
+from maxq.checkers.linearizability.search import in_breadth
 from maxq.checkers.models.kv import KeyValue
 from maxq.checkers.models.leases import Fencing, Lease
 from maxq.checkers.models.locks import Mutex, RwLock, Semaphore
@@ -184,6 +185,7 @@ def compared(subject: Subject, calls: Calls) -> Compared:
     found = {"fast test": fast, "dispatch": decide(model, calls, never)}
     if subject.search:
         found["search"] = by_search(model, calls, never)
+        found["search in breadth"] = by_search(model, calls, never, in_breadth)
     for who, one in found.items():
         if one is not None and one.valid not in (legal, "unknown"):
             return Compared(legal, fast, f"{who}: {one} of {said(calls)}")

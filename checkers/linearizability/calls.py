@@ -108,7 +108,10 @@ class Calls(NamedTuple):
 
     def of(self, *kinds: str) -> Mask:
         """Which calls are of some kinds."""
-        return np.array([name in kinds for name in self.kinds] or [False])[self.kind]
+        wanted = [number for number, name in enumerate(self.kinds) if name in kinds]
+        if len(wanted) == 1:
+            return np.asarray(self.kind == wanted[0])
+        return np.array([n in wanted for n in range(len(self.kinds))] or [False])[self.kind]
 
     def take(self, at: Ints | Mask) -> "Calls":
         """Some of the calls, in order."""

@@ -1,11 +1,14 @@
 """One key, decided: by the model's fast test where it can, else by search."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from maxq.checkers.linearizability.calls import FAILED, OPEN, Calls
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import Model
-from maxq.checkers.linearizability.search import Over, search
+from maxq.checkers.linearizability.search import search
+from maxq.checkers.linearizability.space import Over
 
 
 def decide(model: Model, calls: Calls, over: Over) -> Decided:
@@ -23,7 +26,9 @@ def searched(model: Model, calls: Calls) -> Calls:
     return calls.take(~nothing)
 
 
-def by_search(model: Model, calls: Calls, over: Over) -> Decided:
+def by_search(
+    model: Model, calls: Calls, over: Over, by: Callable[[Model, Calls, Over], Decided] = search
+) -> Decided:
     """Decide one key by a search alone."""
     left = searched(model, calls)
-    return search(model.within(left), left, over)
+    return by(model.within(left), left, over)

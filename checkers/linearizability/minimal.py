@@ -19,7 +19,7 @@ from maxq.checkers.linearizability.calls import NEVER, Calls, Ints
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.judge import decide
 from maxq.checkers.linearizability.model import Model
-from maxq.checkers.linearizability.search import Over
+from maxq.checkers.linearizability.space import Over
 
 ENOUGH = 20  # calls that a person reads at a sight
 LOOKS_MAX = 100  # at the budget, of one part that a search decides

@@ -1,14 +1,19 @@
-"""Is there a legal order? Just-in-time linearization, for what no exact test decides.
+"""Is there a legal order? For what no exact test decides: first by a search in depth, which ends at
+the first order that explains all (`maxq.checkers.linearizability.depth`); where that one has come
+to nothing after so many configurations, by one in breadth, which holds fewer at a time.
 
-The events are walked in order, with all *configurations* that may be: a state, and which of the
-open calls have taken effect. When a call returns that has not, open calls take effect, in every
-order, until it has; a configuration in which it cannot is dropped. If none is left there is no
-legal order, and the call that returned is where it shows.
+Both are just-in-time linearization: when a call returns that has not taken effect, open calls take
+effect, in every order, until it has. In breadth the events are walked once, with all
+*configurations* that may be: a state, and which of the open calls have taken effect. One in which
+the call cannot is dropped; if none is left there is no legal order, and the call that returned is
+where it shows.
 
 What keeps it small:
 
 * a configuration holds open calls only, a bit each, and bits are used again;
 * a call that only reads takes effect as soon as its answer is right: that takes nothing away;
+* of open calls that are alike the one that ends first takes effect first: another one could
+  change places with it;
 * calls without an answer are open for ever. Those that are alike are counted, not told apart; of
   two configurations with one state and one mask the one that used no more of each is enough; and
   where the model says what such a call brings about (`gives`), it takes effect only when another
@@ -18,127 +23,102 @@ Source: docs/spec/checkers.md 8. Lowe, *Testing for linearizability*, 2017.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
-from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, shortened, stated
+from maxq.checkers.linearizability.calls import Calls
 from maxq.checkers.linearizability.decided import Decided
-from maxq.checkers.linearizability.model import ANYTHING, Model
+from maxq.checkers.linearizability.depth import Depth
+from maxq.checkers.linearizability.model import Model
+from maxq.checkers.linearizability.space import (
+    LOOK_EVERY,
+    Event,
+    Kind,
+    Over,
+    OverBudget,
+    Space,
+)
 
 OVER_BUDGET = "over-budget"  # what is said of a key whose search was not over
-LOOK_EVERY = 512  # configurations between two looks at the budget
+DEPTH_FREE, DEPTH_PER_EVENT = 10_000, 4  # configurations that a search in depth may look at
 Used = int  # how many of each class of calls without an answer took effect, so many bits each
 Place = tuple[int, int]  # a state, and a mask of the open calls that took effect
 Frontier = dict[Place, list[Used]]
 
 
-Over = Callable[[], bool]  # whether the budget is used up
-
-
-class OverBudget(Exception):
-    """A search was not over when its budget was."""
-
-
 class _Left(NamedTuple):
-    """What may still take effect under a mask: classes with the bits that are left of them, and
+    """What may still take effect under a mask: classes with the bit of that which ends first, and
     classes of calls without an answer that somebody wants."""
 
     bits: list[tuple[int, int]]
     lasting: list[int]
 
 
-class _Class(NamedTuple):
-    """Calls that are alike: one kind, with equal argument and result."""
-
-    call: Call
-    reads: bool
-    gives: Hashable
-    wants: Hashable
-
-
 def search(model: Model, calls: Calls, over: Over) -> Decided:
     """Decide one key; unknown once the budget is used up."""
-    return _Search(model, calls, over).decided()
+    space = Space(model, calls)
+    depth = Depth(space, over, DEPTH_FREE + DEPTH_PER_EVENT * len(space.events))
+    return depth.decided() or _Breadth(space, over).decided()
 
 
-class _Search:
-    def __init__(self, model: Model, calls: Calls, over: Over) -> None:
-        self._model, self._calls, self._over = model, calls, over
-        self._states: list[Hashable] = [model.initial]
-        self._numbers: dict[Hashable, int] = {model.initial: 0}
-        self._steps: dict[tuple[int, int], tuple[int, ...]] = {}
-        self._classes: list[_Class] = []
-        self._class_of = self._classified()
-        self._slots: dict[int, int] = {}  # of open calls: the bit
-        self._free: list[int] = []
+def in_breadth(model: Model, calls: Calls, over: Over) -> Decided:
+    """As `search`, without one in depth before it."""
+    return _Breadth(Space(model, calls), over).decided()
+
+
+class _Breadth:
+    def __init__(self, space: Space, over: Over) -> None:
+        self._space, self._over = space, over
+        self._step, self._classes = space.step, space.classes
         self._open: dict[int, int] = defaultdict(int)  # by class: the bits of its open calls
+        self._at: dict[int, int] = {}  # by bit: the open call
         self._lasting: dict[int, int] = {}  # of each class without an answer: how many have begun
         self._shift: dict[int, int] = {}  # the place of its count in `Used`
-        self._width = calls.size.bit_length() + 1  # of a count, with a bit that it never reaches
-        self._guards = 0  # those bits
+        self._guards = 0  # the bits that no count reaches
         self._frontier: Frontier = {(0, 0): [0]}
         # By mask and by state, as long as the open calls are the same.
         self._left_of: dict[int, _Left] = {}
         self._right_in: dict[int, int] = {}
         self._greatest, self._looked = 1, 0
 
-    def _classified(self) -> list[int]:
-        """The class of each call."""
-        known: dict[tuple[int, ...], int] = {}
-        found = []
-        c = self._calls
-        columns = (c.kind, c.argument, c.other, c.result, c.outcome)
-        for at, key in enumerate(zip(*(x.tolist() for x in columns), strict=True)):
-            if key not in known:
-                call = c.call(at)
-                known[key] = len(self._classes)
-                self._classes.append(_Class(
-                    call, call.kind in self._model.reads or call.outcome == FAILED,
-                    self._model.gives(call) if call.outcome == OPEN else None,
-                    self._model.wants(call),
-                ))  # fmt: skip
-            found.append(known[key])
-        return found
-
     def decided(self) -> Decided:
+        """Decide it."""
         at = -1
         try:
-            for _, at, ends in _events(self._calls):
-                if not ends:
-                    self._begin(at)
-                elif not self._end(at):
-                    return self._refuted(at)
+            for event in self._space.events:
+                at = event.at
+                if event.kind is Kind.BEGIN:
+                    self._begin(event)
+                elif event.kind is Kind.LAST:
+                    self._last(event.number)
+                elif not self._end(event):
+                    states = {state for state, _ in self._frontier}
+                    return self._space.refuted(at, self._at.values(), states, self._greatest)
                 self._greatest = max(self._greatest, self._size(self._frontier))
         except OverBudget:
-            begun = int(self._calls.begun[at])
+            begun = int(self._space.calls.begun[at])
             why = f"the budget was used up at the call that began at op {begun}, with up to " \
                   f"{self._greatest:,} configurations"  # fmt: skip
             return Decided("unknown", "search", OVER_BUDGET, why, (begun,), self._greatest)
         return Decided(True, "search", frontier=self._greatest)
 
-    def _begin(self, at: int) -> None:
-        number = self._class_of[at]
-        one = self._classes[number]
-        if one.call.outcome == OPEN:
-            if not one.reads:  # else it shows nothing, and changes nothing
-                self._last(number)
-            return
-        slot = self._free.pop() if self._free else len(self._slots)
-        self._slots[at] = slot
-        self._open[number] |= 1 << slot
+    def _begin(self, event: Event) -> None:
+        number, bit = event.number, event.bit
+        self._at[bit] = event.at
+        self._open[number] |= bit
         self._forget()
-        if one.reads:
+        if self._classes[number].reads:
             self._frontier = {
-                (state, mask | (1 << slot) if self._step(state, number) else mask): used
+                (state, mask | bit if self._step(state, number) else mask): used
                 for (state, mask), used in self._frontier.items()
             }
 
     def _last(self, number: int) -> None:
         """One more call without an answer."""
         if number not in self._lasting:
-            shift = self._width * len(self._lasting)
+            shift = self._space.width * len(self._lasting)
             self._lasting[number], self._shift[number] = 0, shift
-            self._guards |= 1 << (shift + self._width - 1)
+            self._guards |= 1 << (shift + self._space.width - 1)
         self._lasting[number] += 1
         self._forget()
 
@@ -146,10 +126,9 @@ class _Search:
         self._left_of.clear()
         self._right_in.clear()
 
-    def _end(self, at: int) -> bool:
+    def _end(self, event: Event) -> bool:
         """Whether the call can have taken effect by now."""
-        number, slot = self._class_of[at], self._slots[at]
-        bit = 1 << slot
+        number, bit = event.number, event.bit
         after: Frontier = {}
         seen: Frontier = {}
         for (state, mask), every in self._frontier.items():
@@ -173,21 +152,19 @@ class _Search:
         self._open[number] ^= bit
         if not self._open[number]:
             del self._open[number]
-        self._free.append(self._slots.pop(at))
+        del self._at[bit]
         self._forget()
         return True
 
     def _next(self, state: int, mask: int, used: Used) -> Iterator[tuple[int, int, Used]]:
         """The configurations after one more call has taken effect."""
         left = self._left_of.get(mask) or self._left(mask)
-        for number, bits in left.bits:
+        for number, bit in left.bits:
             for new in self._step(state, number):
-                right = self._right(new)
-                for bit in _bits(bits):
-                    yield new, mask | bit | right, used
+                yield new, mask | bit | self._right(new), used
         for number in left.lasting:
             shift = self._shift[number]
-            if (used >> shift) & ((1 << self._width) - 1) >= self._lasting[number]:
+            if (used >> shift) & ((1 << self._space.width) - 1) >= self._lasting[number]:
                 continue
             for new in self._step(state, number):
                 if new != state:
@@ -200,22 +177,14 @@ class _Search:
                 one = self._classes[number]
                 wanted.add(one.wants)
                 if not one.reads:  # those took effect as soon as they could
-                    bits.append((number, left))
-        self._left_of[mask] = found = _Left(bits, self._wanted(wanted - {None}))
+                    bits.append((number, self._first_to_end(left)))
+        found = _Left(bits, self._space.wanted(wanted, self._lasting))
+        self._left_of[mask] = found
         return found
 
-    def _wanted(self, wanted: set[Hashable]) -> list[int]:
-        """Classes of calls without an answer that bring about what is wanted, or nobody knows what;
-        and those that bring about what they want."""
-        classes, grown = self._classes, True
-        while grown:
-            more = {classes[n].wants for n in self._lasting if classes[n].gives in wanted}
-            grown = not more <= wanted | {None}
-            wanted |= more - {None}
-        return [
-            n for n in self._lasting
-            if classes[n].gives is None or classes[n].gives in wanted or ANYTHING in wanted
-        ]  # fmt: skip
+    def _first_to_end(self, bits: int) -> int:
+        ended, at = self._space.ended, self._at
+        return min(_bits(bits), key=lambda bit: ended[at[bit]])
 
     def _right(self, state: int) -> int:
         """The bits of the open reads that are right in a state."""
@@ -243,19 +212,6 @@ class _Search:
         have.append(used)
         return True
 
-    def _step(self, state: int, number: int) -> tuple[int, ...]:
-        found = self._steps.get((state, number))
-        if found is None:
-            after = self._model.step(self._states[state], self._classes[number].call)
-            found = self._steps[state, number] = tuple(self._number(s) for s in after)
-        return found
-
-    def _number(self, state: Hashable) -> int:
-        number = self._numbers.setdefault(state, len(self._states))
-        if number == len(self._states):
-            self._states.append(state)
-        return number
-
     def _look(self) -> None:
         self._looked += 1
         if self._looked % LOOK_EVERY == 0 and self._over():
@@ -264,33 +220,6 @@ class _Search:
     @staticmethod
     def _size(frontier: Frontier) -> int:
         return sum(map(len, frontier.values()))
-
-    def _refuted(self, at: int) -> Decided:
-        """There is no legal order: the call, those that were open, and the states before it."""
-        call = self._calls.call(at)
-        others = sorted(self._calls.call(n).begun for n in self._slots if n != at)
-        known = {self._states[state] for state, _ in self._frontier}
-        states = sorted(shortened(stated(state)) for state in known)
-        shown = ", ".join(states[:4])
-        shown += f" and {len(states) - 4} more" if len(states) > 4 else ""
-        helpless = f"none of the {len(others)} other open calls makes it possible"
-        why = (
-            f"{call.said()} cannot have taken effect between its begin and its end: the state was "
-            f"{shown} before it, and {helpless if others else 'no other call was open'}"
-        )
-        witness = (call.begun, *others[:3])
-        return Decided(False, "search", "not-linearizable", why, witness, self._greatest)
-
-
-def _events(calls: Calls) -> Iterator[tuple[int, int, bool]]:
-    """(position, call, whether it ends there), in order."""
-    found = [(int(b), at, False) for at, b in enumerate(calls.begun.tolist())]
-    for at, (end, outcome) in enumerate(
-        zip(calls.ended.tolist(), calls.outcome.tolist(), strict=True)
-    ):
-        if outcome != OPEN:
-            found.append((end, at, True))
-    return iter(sorted(found))
 
 
 def _bits(mask: int) -> Iterator[int]:

@@ -22,11 +22,15 @@ from maxq.checkers.evidence.observations import NEVER
 from maxq.histories.columns.rows import FAIL, INVOKE, OK, Rows
 from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, distinct, order_of, scan
 from maxq.histories.observed import RELEASE
+from maxq.histories.text import TYPES
 
 GRANTED, REFUSED, GIVEN_BACK = range(3)
 _NOTHING = -1
 _KEY = 1
 _GRAMMAR = Grammar({"": {BEGIN: _KEY, _KEY: END}})  # a value is a number and nothing else
+_SAYS = np.full((2, len(TYPES)), _NOTHING, np.int8)  # by whether it gives back, and its type
+_SAYS[0, [OK, FAIL]] = GRANTED, REFUSED
+_SAYS[1, INVOKE] = GIVEN_BACK
 _FAR_NS = 1 << 60  # beyond it sums of times might not fit
 
 
@@ -52,12 +56,8 @@ def elements(rows: Rows, chosen: Ints, key_of: Callable[[Event], int]) -> Dealin
         key_of(Event(op, begun, bool(rows.open[at]))) for at, op, begun in rows.events(foreign)
     ]
     row = chosen[plain]
-    kind, gives_back = rows.type[row], rows.is_of(row, RELEASE)
-    says = np.full(len(row), _NOTHING, np.int8)
-    says[~gives_back & (kind == OK)] = GRANTED
-    says[~gives_back & (kind == FAIL)] = REFUSED
-    says[gives_back & (kind == INVOKE)] = GIVEN_BACK
-    told = says != _NOTHING
+    says = _SAYS[rows.is_of(row, RELEASE).view(np.int8), rows.type[row]]
+    told = np.flatnonzero(says != _NOTHING)
     row, says = row[told], says[told]
     arrays = {
         "at": rows.index[row],

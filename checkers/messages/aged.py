@@ -2,16 +2,18 @@
 
 That is what explains a finding if all the messages that it misses may be deleted
 (`maxq.checkers.evidence.stores.trims`) by the time of the operation that first went past them, or
-that read the whole log without them. A log that ends sooner than it did, or that holds another
-message at an offset, is never explained by that.
+that read the whole log without them. A reader that had another message at the same offset before
+this one was acknowledged did not go past it: it read what an unclean election took away. A log that
+ends sooner than it did, or that holds another message at an offset, is never explained by that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
-from maxq.checkers.evidence.log import Step
+from maxq.checkers.evidence.log import LogOp, Step
 from maxq.checkers.evidence.log_key import Finding, Order
 from maxq.checkers.evidence.stores.trims import Expiry, first_young
-from maxq.checkers.messages.excuses import passages
+from maxq.checkers.messages.excuses import Passage, passages
 
 WENT_PAST = frozenset(("lost-write", "hidden-loss"))
 SKIPS = frozenset(("poll-skip", "int-poll-skip"))
@@ -32,8 +34,9 @@ class Aged:
     ) -> None:
         self._order = order
         self._expired = expired
-        went = dict(passages(key, steps, order)) if expired else {}
-        self._passages = list({id(p): p for p in went.values()}.values())
+        self._steps = steps
+        self._went = dict(passages(key, steps, order)) if expired else {}
+        self._passages = list({id(p): p for p in self._went.values()}.values())
 
     def explains(self, finding: Finding) -> bool:
         """Whether a finding is the deletion of what is old."""
@@ -59,8 +62,28 @@ class Aged:
         """The operation that shows it."""
         if finding.name in WENT_PAST:
             place = finding.detail["index"]
-            went = (p.reached(place) for p in self._passages if p.first <= place)
             # One that began behind the message went past a later copy of it.
-            return min((at for reached in went for at in reached), default=max(finding.ops))
+            went = (p for p in self._past(finding.detail["writer"], place) if p.first <= place)
+            reached = (at for p in went for at in p.reached(place))
+            return min(reached, default=max(finding.ops))
         shows = {"lost-tail": "reader", "truncation": "later"}.get(finding.name)
         return max(finding.ops) if shows is None else int(finding.detail[shows])
+
+    def _past(self, writer: int, place: int) -> Iterator[Passage]:
+        """The passages that had not read what stood at a place before a send was acknowledged."""
+        there = self._read.get(self._order.offsets[place], ())
+        before = {id(passage) for passage, at in there if at < writer}
+        return (p for p in self._passages if id(p) not in before)
+
+    @cached_property
+    def _read(self) -> dict[int, list[tuple[Passage, int]]]:
+        """By offset: which passage read there, by which operation."""
+        found: dict[int, list[tuple[Passage, int]]] = {}
+        for step in self._steps:
+            passage = self._went.get(step.at)
+            if passage is None or not isinstance(step, LogOp):
+                continue
+            for e in step.polled:
+                if e.offset is not None:
+                    found.setdefault(e.offset, []).append((passage, step.at))
+        return found

@@ -7,6 +7,7 @@ is left to its rows.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -285,21 +286,23 @@ def _runs(key: int, log: _Log, known: LogFacts) -> _Runs:
     for assigned in known.assignments:
         changes.setdefault(assigned.process, []).append(assigned)
     for process in np.intersect1d(whole, np.array([*changes], np.int64)).tolist():
+        steps = changes[process]
+        done = reads.counts(process, steps) + ends.counts(process, steps)  # before each, up to each
         cuts, born = [-1], [(known.plain, -1)]
+        passed = 0  # how many elements there were up to the last cut
         held = False  # whether the process is in a run, as far as assignments say
-        for step in changes[process]:
+        for step, before, until in zip(steps, *done.tolist(), strict=True):
             if key not in step.keys:
                 cuts.append(step.at)
                 born.append((known.plain, -1))
-                held = False
+                passed, held = until, False
             elif not held or step.seeks:
                 # One that only lists the key goes on with the run of a read before it.
                 seek = step.begun if step.ok and step.seeks else -1
-                if step.seeks or not (
-                    reads.any(process, cuts[-1], step.at) or ends.any(process, cuts[-1], step.at)
-                ):
+                if step.seeks or before <= passed:
                     cuts.append(step.at)
                     born.append((seek >= 0, seek))
+                    passed = until
                 held = True
         first = len(from_start)
         from_start += [start for start, _ in born]
@@ -329,12 +332,13 @@ class _ByProcess:
         low, high = self._bounds(process)
         return self._order[low:high]
 
-    def any(self, process: int, after: int, until: int) -> bool:
-        """Whether a process has one between two indices."""
+    def counts(self, process: int, steps: Sequence[Assignment]) -> Ints:
+        """How many elements a process has before each of some steps, and up to each; shape
+        (2, steps)."""
         low, high = self._bounds(process)
+        at = np.array([step.at for step in steps], np.int64)
         mine = self._at[low:high]
-        at = int(np.searchsorted(mine, after, "right"))
-        return at < len(mine) and int(mine[at]) < until
+        return np.array([np.searchsorted(mine, at), np.searchsorted(mine, at, "right")], np.int64)
 
 
 def _not_passed(log: _Log, runs: _Runs, ok: Mask) -> bool:
@@ -427,12 +431,17 @@ def _steps(process: Ints, at: Ints, place: Ints, resets: list[Assignment]) -> _S
     order = order_of(process)
     process, at, place = process[order], at[order], place[order]
     follows = process[1:] == process[:-1]
-    who = np.array([reset.process for reset in resets], np.int64)
-    lows, highs = np.searchsorted(process, who), np.searchsorted(process, who, "right")
-    for reset, low, high in zip(resets, lows.tolist(), highs.tolist(), strict=True):
-        cut = low + int(np.searchsorted(at[low:high], reset.at))
-        if low < high and 0 < cut < len(process):
-            follows[cut - 1] = False
+    if resets and len(process):
+        # By process and index in one number: the rank of the process, then the index.
+        rank, far = np.cumsum(np.insert(~follows, 0, False)), int(at.max()) + 1
+        who = np.array([reset.process for reset in resets], np.int64)
+        when = np.array([reset.at for reset in resets], np.int64)
+        lows = np.searchsorted(process, who)
+        there = lows < len(process)
+        there[there] = process[lows[there]] == who[there]
+        ranks = rank[lows[there]]
+        cuts = np.searchsorted(rank * far + at, ranks * far + np.minimum(when[there], far))
+        follows[cuts[(cuts > 0) & (cuts < len(process))] - 1] = False
     by = (place[1:] - place[:-1])[follows]
     both = ((place[1:] >= 0) & (place[:-1] >= 0))[follows]
     return _Steps(by, both, (at[1:] == at[:-1])[follows])

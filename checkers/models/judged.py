@@ -12,7 +12,8 @@ from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.judge import decide
 from maxq.checkers.linearizability.minimal import Smallest, smallest
 from maxq.checkers.linearizability.model import Model
-from maxq.checkers.linearizability.search import OVER_BUDGET, Over
+from maxq.checkers.linearizability.search import OVER_BUDGET
+from maxq.checkers.linearizability.space import Over
 from maxq.checkers.models.transactions import TransactionModel
 from maxq.checkers.transactions.judged import STRONGEST, Asked, Judged
 from maxq.histories.history import History

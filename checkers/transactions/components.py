@@ -1,4 +1,5 @@
-"""Strongly connected components: by scipy where it is installed, else by Tarjan's algorithm."""
+"""Strongly connected components: of large graphs by scipy where it is installed, else by Tarjan's
+algorithm."""
 
 from collections.abc import Callable
 
@@ -7,6 +8,7 @@ import numpy as np
 from maxq.checkers.linearizability.calls import Ints, Mask
 
 Components = Callable[[int, Ints, Ints], Ints]
+SMALL_MAX = 50_000  # vertices and edges that Python searches sooner than scipy is imported
 
 
 def components(size: int, source: Ints, target: Ints) -> Ints:
@@ -17,6 +19,8 @@ def components(size: int, source: Ints, target: Ints) -> Ints:
         source: where each edge begins; shape (edges,).
         target: where it ends.
     """
+    if size + len(source) <= SMALL_MAX:
+        return by_tarjan(size, source, target)
     try:
         return by_scipy(size, source, target)
     except ImportError:

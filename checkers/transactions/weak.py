@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxq.checkers.linearizability.calls import Ints, Mask
-from maxq.checkers.linearizability.search import Over
+from maxq.checkers.linearizability.space import Over
 from maxq.checkers.transactions.columns import Transactions
 from maxq.checkers.transactions.components import components
 from maxq.checkers.transactions.cycles import Cycle, Step

@@ -4,8 +4,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from maxq.histories.columns.rows import INFO, INVOKE, Outline
 from maxq.histories.history import Breach, History, wellformed
 from maxq.histories.op import Op
@@ -26,8 +24,9 @@ def breaches_of(outline: Outline, others: Mapping[int, Op]) -> list[Breach]:
 
 def _orderly(o: Outline) -> bool:
     """Whether no rule is broken, and nothing is to be warned of."""
-    known = o.time[o.time != -1]
-    if (np.diff(o.index, prepend=-1) <= 0).any() or (np.diff(known) < 0).any():
+    known = o.time if not len(o.time) or o.time.min() >= 0 else o.time[o.time != -1]
+    index = o.index
+    if (index[:1] < 0).any() or (index[1:] <= index[:-1]).any() or (known[1:] < known[:-1]).any():
         return False  # W1, W8
     if (o.type[~o.client] != INFO).any():
         return False  # W7

@@ -156,14 +156,16 @@ def paired(kind: npt.NDArray[np.int8], client: Mask, process: Ints) -> tuple[Int
     `maxq.histories.history.pair_up` has it for clients. And whether its process did no more."""
     pair = np.full(len(kind), -1, np.int64)
     at = np.flatnonzero(client)
-    at = at[order_of(process[at])]
+    at = order_of(process) if len(at) == len(kind) else at[order_of(process[at])]
+    who, asks = process[at], kind[at] == INVOKE
     first, second = at[:-1], at[1:]
-    same = process[first] == process[second]
+    same = who[1:] == who[:-1]
     last = client.copy()
     last[first[same]] = False
-    both = same & (kind[first] == INVOKE) & (kind[second] != INVOKE)
-    pair[first[both]] = second[both]
-    pair[second[both]] = first[both]
+    both = same & asks[:-1] & ~asks[1:]
+    one, other = first[both], second[both]
+    pair[one] = other
+    pair[other] = one
     return pair, last
 
 

@@ -22,17 +22,19 @@ def clash(first: Ints, last: Ints) -> tuple[int, int] | None:
         first: of each block the least end of its calls; shape (n,).
         last: of each the greatest begin.
     """
-    forward = np.flatnonzero(first < last)
+    lasts = first < last
+    forward = np.flatnonzero(lasts)
     forward = forward[np.argsort(first[forward], kind="stable")]
-    bad = np.flatnonzero(last[forward][:-1] > first[forward][1:])
+    begins, ends = first[forward], last[forward]
+    bad = np.flatnonzero(ends[:-1] > begins[1:])
     if len(bad):
         return int(forward[bad[0]]), int(forward[bad[0] + 1])
-    backward = np.flatnonzero(first >= last)
+    backward = np.flatnonzero(~lasts)
     if not len(forward) or not len(backward):
         return None
     # The last forward block that began before this one's last begin is the only one around it.
-    at = np.searchsorted(first[forward], last[backward], side="left") - 1
-    inside = np.flatnonzero((at >= 0) & (last[forward][at] > first[backward]))
+    at = np.searchsorted(begins, last[backward], side="left") - 1
+    inside = np.flatnonzero((at >= 0) & (ends[at] > first[backward]))
     if len(inside):
         return int(forward[at[inside[0]]]), int(backward[inside[0]])
     return None

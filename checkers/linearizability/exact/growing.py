@@ -10,21 +10,15 @@ its own or a later place. Appends that were acknowledged and never read come las
 Source: docs/spec/checkers.md 8.
 """
 
-from collections import defaultdict
 from itertools import pairwise
-from typing import NamedTuple
 
-from maxq.checkers.linearizability.calls import FAILED, NEVER, OK, Call, Calls
+import numpy as np
+
+from maxq.checkers.linearizability.calls import FAILED, NEVER, OK, Calls, Ints
 from maxq.checkers.linearizability.decided import LEGAL, Decided
 
 APPEND, GET = "append", "get"
-
-
-class _Bound(NamedTuple):
-    """A moment, and the call that it is of."""
-
-    at: int
-    call: Call
+NO_COUNT = -1  # of a text that was not read
 
 
 def decide(calls: Calls) -> Decided | None:
@@ -32,75 +26,72 @@ def decide(calls: Calls) -> Decided | None:
 
     Not ours is one that is not only appended to, or whose parts cannot be told apart.
     """
-    every = [calls.call(at) for at in range(calls.size)]
-    appends = [c for c in every if c.kind == APPEND and c.outcome != FAILED]
-    reads = sorted((c for c in every if c.kind == GET and c.outcome == OK),
-                   key=lambda c: len(c.result))  # fmt: skip
-    texts = {c.argument: c for c in appends}
-    if set(calls.kinds) - {APPEND, GET} or len(texts) < len(appends) or "" in texts:
+    if set(calls.kinds) - {APPEND, GET}:
         return None
-    if not reads:
+    appends = np.flatnonzero(calls.of(APPEND) & (calls.outcome != FAILED))
+    reads = np.flatnonzero(calls.of(GET) & (calls.outcome == OK))
+    values = calls.values
+    by = {values[code]: at for code, at in zip(calls.argument[appends].tolist(), appends.tolist(),
+                                               strict=True)}  # fmt: skip
+    if len(by) < len(appends) or "" in by:
+        return None
+    if not len(reads):
         return LEGAL
-    for one, two in pairwise(reads):
-        if not two.result.startswith(one.result):
-            why = f"{one.said()} and {two.said()} cannot both have been there, one after the other"
-            return _found("incompatible-order", why, one, two)
-    places = _places(reads[-1].result, texts)
+    seen = sorted(np.unique(calls.result[reads]).tolist(), key=lambda code: len(values[code]))
+    for one, two in pairwise(seen):
+        if not values[two].startswith(values[one]):
+            shown = [int(reads[calls.result[reads] == code][0]) for code in (one, two)]
+            why = "{} and {} cannot both have been there, one after the other"
+            return _found("incompatible-order", why, calls, *shown)
+    places = _places(values[seen[-1]], by)
     if places is None:
         return None  # a part of it is nobody's, or two could be it: a search says so
-    ends, length = {0: 0}, 0
-    for n, call in enumerate(places, start=1):
-        length += len(call.argument)
-        ends[length] = n
-    if any(len(c.result) not in ends for c in reads):
+    parts = [len(values[code]) for code in calls.argument[places].tolist()]
+    ends = {length: n for n, length in enumerate(np.cumsum([0, *parts]).tolist())}
+    count_of = np.full(len(values), NO_COUNT)
+    count_of[seen] = [ends.get(len(values[code]), NO_COUNT) for code in seen]
+    counts = count_of[calls.result[reads]]
+    if (counts == NO_COUNT).any():
         return None
-    return _swept(appends, places, [(ends[len(c.result)], c) for c in reads]) or LEGAL
+    return _swept(calls, appends, np.array(places, np.int64), reads, counts) or LEGAL
 
 
-def _places(text: str, texts: dict[str, Call]) -> list[Call] | None:
+def _places(text: str, by: dict[str, int]) -> list[int] | None:
     """The appends of which a text consists, in order; None: not known."""
-    found: list[Call] = []
-    left, at = dict(texts), 0
-    lengths = sorted({len(part) for part in texts})
+    found: list[int] = []
+    left, at = dict(by), 0
+    lengths = sorted({len(part) for part in by})
     while at < len(text):
-        fit = [left[part] for n in lengths if (part := text[at : at + n]) in left]
+        fit = [part for n in lengths if (part := text[at : at + n]) in left]
         if len(fit) != 1:
             return None
-        found.append(left.pop(fit[0].argument))
-        at += len(fit[0].argument)
+        found.append(left.pop(fit[0]))
+        at += len(fit[0])
     return found
 
 
-def _swept(
-    appends: list[Call], places: list[Call], reads: list[tuple[int, Call]]
-) -> Decided | None:
-    below: dict[int, list[_Bound]] = defaultdict(list)
-    above: dict[int, list[_Bound]] = defaultdict(list)
-    for count, call in reads:
-        below[count].append(_Bound(call.begun, call))
-        above[count - 1].append(_Bound(call.ended, call))
-    for place, call in enumerate(places):
-        below[place].append(_Bound(call.begun, call))
-        above[place].append(_Bound(call.ended, call))
-    known = {call.begun for call in places}
+def _swept(calls: Calls, appends: Ints, places: Ints, reads: Ints, counts: Ints) -> Decided | None:
+    """Whether each place has its moment; `counts` is how many parts each read shows."""
     last = len(places)
-    for call in appends:
-        if call.begun not in known and call.ended < NEVER:
-            above[last].append(_Bound(call.ended, call))
-    latest: _Bound | None = None
-    for place in range(last + 1):
-        latest = max(
-            [*below[place], *([latest] if latest else [])], key=lambda b: b.at, default=None
-        )
-        soonest = min(above[place], key=lambda b: b.at, default=None)
-        if latest and soonest and latest.at > soonest.at:
-            why = (
-                f"{soonest.call.said()} was over before {latest.call.said()} began, which saw or "
-                "made an earlier text"
-            )
-            return _found("stale-read", why, soonest.call, latest.call)
-    return None
+    below, above = np.full(last + 1, -1), np.full(last + 1, NEVER)
+    below[:last], above[:last] = calls.begun[places], calls.ended[places]
+    np.maximum.at(below, counts, calls.begun[reads])
+    some = counts > 0
+    np.minimum.at(above, counts[some] - 1, calls.ended[reads[some]])
+    unread = np.setdiff1d(appends, places, assume_unique=True)
+    above[last] = calls.ended[unread].min(initial=above[last])
+    latest = np.maximum.accumulate(below)
+    bad = np.flatnonzero(latest > above)
+    if not len(bad):
+        return None
+    over = int(np.flatnonzero(calls.ended == above[bad[0]])[0])
+    began = int(np.flatnonzero(calls.begun == latest[bad[0]])[0])
+    why = "{} was over before {} began, which saw or made an earlier text"
+    return _found("stale-read", why, calls, over, began)
 
 
-def _found(name: str, why: str, *shown: Call) -> Decided:
-    return Decided(False, "fast test", name, why, tuple(call.begun for call in shown))
+def _found(name: str, why: str, calls: Calls, *at: int) -> Decided:
+    """What is wrong with two calls; `why` has a place for each."""
+    shown = [calls.call(n) for n in at]
+    said = why.format(*(call.said() for call in shown))
+    return Decided(False, "fast test", name, said, tuple(call.begun for call in shown))

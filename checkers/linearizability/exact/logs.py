@@ -142,12 +142,10 @@ def _codes(calls: Calls, appends: Mask, polled: _Polled, known: _Seen) -> Ints:
         np.int64,
     )
     if len(strange := np.flatnonzero(found == UNKNOWN)):
-        codes = np.flatnonzero(np.bincount(calls.argument[appends])).tolist()
-        of = {(type(every[code]), every[code]): code for code in codes}
-        found[strange] = [
-            of.get((type(value), value), UNKNOWN)
-            for value in map(polled.values.__getitem__, strange.tolist())
-        ]
+        values = [polled.values[at] for at in strange.tolist()]
+        codes, wanted = np.flatnonzero(np.bincount(calls.argument[appends])).tolist(), set(values)
+        of = {(type(every[n]), every[n]): n for n in codes if every[n] in wanted}
+        found[strange] = [of.get((type(value), value), UNKNOWN) for value in values]
     return found
 
 

@@ -15,10 +15,12 @@ import numpy as np
 
 from maxq.checkers.linearizability.calls import FAILED, NEVER, NOTHING, OK, OPEN, Calls, Ints, Mask
 from maxq.checkers.linearizability.decided import LEGAL, Decided
+from maxq.checkers.linearizability.exact import plain_registers
 from maxq.checkers.linearizability.exact.blocks import clash, greatest, least
+from maxq.checkers.linearizability.exact.plain_registers import surely_legal
 
-READ, WRITE, CAS = "read", "write", "cas"
-BEFORE = -1  # when the first value was written
+READ, WRITE, CAS = plain_registers.READ, plain_registers.WRITE, "cas"
+BEFORE = plain_registers.BEFORE
 
 
 class _Values(NamedTuple):
@@ -40,6 +42,8 @@ def decide(calls: Calls, initial: int = NOTHING, *, refusals: bool = False) -> D
         initial: the code of the value at the beginning.
         refusals: whether a cas that failed shows that its old value was not there.
     """
+    if surely_legal(calls, initial):
+        return LEGAL
     refused = calls.outcome == FAILED
     blind = refusals and bool(np.any(refused & calls.of(CAS)))
     aborted = _aborted(calls, initial)

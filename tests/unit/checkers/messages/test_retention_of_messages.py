@@ -91,6 +91,31 @@ def test_what_was_lost_before_it_got_old_is_lost() -> None:
     assert broken(r)["S11"] == {"int-poll-skip": 1}
 
 
+def after_an_unclean_election() -> Trio:
+    """A message of which a reader had another one at the same offset, before it was acknowledged;
+    then it is deleted for its age."""
+    r = Trio()
+    r.send(0, 100, 0, node="b0")
+    r.poll(2, (0, 100), (1, 999))
+    r.send(0, 999, 1, op_type="info")
+    for offset in range(1, SENT):
+        r.send(0, 100 + offset, offset, node="b0")
+    return r
+
+
+def test_who_read_what_stood_there_before_did_not_go_past_it() -> None:
+    r = after_an_unclean_election()
+    r.poll(2, (2, 102), (3, 103))
+    trim(r)
+    r.poll(2, *((at, 100 + at) for at in range(YOUNG, SENT)))
+    assert "lost-write" not in {a.name for a in both(r)[0].anomalies}
+    s = after_an_unclean_election()
+    s.poll(3, (1, 999), (2, 102))  # and a reader found the other one later: this one was cut off
+    trim(s)
+    s.poll(3, *((at, 100 + at) for at in range(YOUNG, SENT)))
+    assert "lost-write" in {a.name for a in both(s)[0].anomalies}
+
+
 def test_a_reader_is_moved_on_where_its_next_message_was_deleted() -> None:
     r = sent()
     r.assign(2, 0, seek=True)
