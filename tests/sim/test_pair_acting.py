@@ -45,6 +45,7 @@ class Group(Cluster):
         for name, number in (("b2", 1), ("b3", 2)):
             self.start_broker(name, number)
         self.until(lambda: self.brokers["b1"].node.membership.in_sync_count == 3)
+        self.until(lambda: not any(p.node.membership.isolated for p in self.brokers.values()))
 
     def start_broker(self, name: str, number: int) -> None:
         role = {} if number == 0 else {"brokerRole": "SLAVE", "brokerId": str(number)}
