@@ -486,7 +486,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="A3",
-        promise="No slave acts beside a master that runs, under the same conditions.",
+        promise="No slave acts beside a master that runs and is not isolated, under the same "
+        "conditions.",
         source=PAIRS,
         needs=(ACTS,),
         in_pairs=(ACTS,),

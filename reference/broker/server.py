@@ -27,7 +27,7 @@ from maxq.reference.broker.client_calls.schedule import TICK_S as DELIVERY_TICK_
 from maxq.reference.broker.client_calls.schedule import Schedule
 from maxq.reference.broker.client_calls.send_back import SendBack
 from maxq.reference.broker.client_calls.sends import Sends
-from maxq.reference.broker.client_calls.slave_refusals import refusing
+from maxq.reference.broker.client_calls.slave_refusals import refusing, refusing_isolated
 from maxq.reference.broker.client_calls.transactions import Transactions
 from maxq.reference.broker.locks.lock_quorum import Locks
 from maxq.reference.broker.membership.controlled import ControlledMembership
@@ -141,7 +141,7 @@ class Broker:
         )
         handlers = of_known(tables, {c: h for part in parts for c, h in part.handlers().items()})
         if config.enable_slave_acting_master:
-            handlers = refusing(handlers, lambda: membership.role == "slave")
+            handlers = refusing_isolated(refusing(handlers, membership), membership)
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
         bind, port = self._config.bind_address, self._config.listen_port
         servers = [
@@ -178,7 +178,9 @@ class Broker:
         """Copy the master's tables, now and then, and where it is another or its log has begun."""
         store, tables = self._store, self._tables
         master, known = membership.followed, membership.copy
-        pull = MetadataSync(pool, tables, store, self._host, master, known).tick
+        pull = MetadataSync(
+            pool, tables, store, self._host, master, known, lambda: not membership.is_ahead
+        ).tick
         store.on_begun = lambda: rpc.spawn(group, membership.begun())
         membership.on_follow = lambda: rpc.spawn(group, pull())
         group.create_task(every(TICK_S, pull))
