@@ -3,8 +3,8 @@
 A slave learns who its master is from name servers, as `maxq.reference.broker.membership.acting`
 decides, and from there where the HA port is, unless ``haMasterAddress`` says it. With
 ``enableSlaveActingMaster`` it acts for a master that is gone: it is shown to clients in its place,
-and serves what a slave can. What waits there to be delivered or settled, waits for the master; and
-a broker is registered from its start, as with ``skipPreOnline=true`` of RocketMQ. Units: seconds.
+and serves what a slave can. What waits there leaves by ``reference/broker/escape``. A broker is
+registered from its start, as with ``skipPreOnline=true`` of RocketMQ. Units: seconds.
 Source: RocketMQ ``BrokerController``, ``DefaultHAService``; docs/spec/acting-master.md 3.
 """
 
