@@ -59,6 +59,8 @@ ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker said no
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
 GRANTED = "granted"
+WRITE = 2  # bit of a topic's permission, as RocketMQ has it
+MASTER_ROLE = "0"  # the role id of a master in routes
 WIPE = fault_facts.WIPE  # of clients as of the nemesis
 DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`
 
@@ -134,11 +136,21 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     topics: topic -> broker set -> permission of the topic's queues there (2: write, 4: read, both
     6, as RocketMQ has them). Of a topic without a route it is empty; a topic that got no answer is
     left out. None: not asked, as in histories of older versions.
+
+    `shown` are the addresses of the same answers, topic -> broker set -> role id -> ip:port, where
+    they are others than in `sets`, which is its raw table (106). `groups` is what it answers last
+    (901): the raw group, of broker sets that have no master in `sets`, are shown otherwise or may
+    not be written to. A group that is there as it was before the routes were asked for has stayed
+    so, but for one that changed twice in between. `acting` are the broker sets that know acting
+    masters (enableActingMaster), by every answer.
     """
 
     node: str
     sets: dict[str, dict[str, str]]
     perms: dict[str, dict[str, int]] | None = None
+    shown: dict[str, dict[str, dict[str, str]]] = {}
+    groups: dict[str, dict[str, str]] = {}
+    acting: tuple[str, ...] = ()
 
 
 class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):

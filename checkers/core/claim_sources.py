@@ -144,6 +144,11 @@ DECISIONS: dict[str, Decision] = {
         "A name server answers 0 to a registration that it ignores; the table is judged, not the "
         "answer.",
     ),
+    "N2": Decision(
+        f"{CODE}: the permission goes with the master's entry",
+        "An operator who adds the permission meanwhile (327), and a topic that is registered by "
+        "itself (217), give it back: no act of a run does.",
+    ),
     "N5": Decision(
         f"{CODE}: who ends is taken off at the end of its connection",
         "A broker that is cut off and lives stays up to 120 s, the 5 s between looks added; so "
@@ -153,6 +158,10 @@ DECISIONS: dict[str, Decision] = {
         f"{CODE}: a registration with a lower stateVersion is ignored",
         "RocketMQ lets a newer master wait while the entry of an older one lives: the claim "
         "begins after the recovery bound.",
+    ),
+    "N13": Decision(
+        f"{CODE}: a registration with a lower stateVersion is ignored",
+        "As N10. 5.0.0 and 5.1.0 register no stateVersion, and are not judged.",
     ),
     "O1": Decision(
         f"{CODE}: nothing is promised in writing, slaves copy offsets about every 10 s",

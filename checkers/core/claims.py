@@ -25,6 +25,7 @@ from maxq.checkers.core.promises import (
     MODE,
     NO_DEGRADING,
     PAIR,
+    SHOWS,
     STRICT,
     SYNC_MASTER,
     SYNCED,
@@ -532,6 +533,40 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("address_under_two_ids",),
     ),
     Claim(
+        id="N2",
+        promise="A name server lets nobody write to a broker set without a master whose brokers "
+        "know acting masters.",
+        source=ROUTES,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(NAMESRV,),
+        undisturbed=True,
+        checker="acting-routes",
+        mutants=("write_kept_at_eviction",),
+    ),
+    Claim(
+        id="N3",
+        promise="A route shows a broker set as the name server has it, but for the smallest id of "
+        "one without a master, which it may show as master if its brokers know acting masters and "
+        "nobody may write to it.",
+        source=ROUTES,
+        in_pairs=(),
+        grounds=(NAMESRV,),
+        checker="acting-routes",
+        mutants=("group_without_flag_acts", "second_smallest_shown"),
+    ),
+    Claim(
+        id="N4",
+        promise="A name server drops a broker that is silent within the time-out that it "
+        "registered, a scan and 2 s, whoever else of its set goes on, while nobody is cut off.",
+        source=ROUTES,
+        in_pairs=(),
+        grounds=(NAMESRV, BROKER, RECOVERY),
+        undisturbed=True,
+        checker="silent-brokers",
+        mutants=("heartbeat_of_one_counts_for_all",),
+    ),
+    Claim(
         id="N5",
         promise="A name server drops a broker whose process is gone within the bound for a silent "
         "member, while the name server is undisturbed and no cut parts them; if the broker had "
@@ -556,6 +591,19 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("group_forgotten_with_member",),
     ),
     Claim(
+        id="N8",
+        promise="A name server lets clients write to a broker set again as soon as its master is "
+        "registered again.",
+        source=ROUTES,
+        needs=(ACTS,),
+        of_stores=True,
+        in_pairs=(ACTS,),
+        grounds=(NAMESRV,),
+        undisturbed=True,
+        checker="acting-routes",
+        mutants=("evicted_comes_back_by_heartbeat", "write_not_restored"),
+    ),
+    Claim(
         id="N10",
         promise="A name server lists a master as master under the conditions of N6, once it has "
         "led for the recovery bound or was listed so before, while controllers know of no newer "
@@ -566,6 +614,31 @@ CLAIMS: tuple[Claim, ...] = (
         undisturbed=True,
         checker="routes",
         mutants=("state_version_ignored",),
+    ),
+    Claim(
+        id="N12",
+        promise="Once a silent master must have been dropped, routes show the smallest slave that "
+        "runs as master, if nothing was done to the set's slaves and the name server for the "
+        "recovery bound.",
+        source=ROUTES,
+        needs=(ACTS, SHOWS),
+        in_pairs=(ACTS, SHOWS),
+        grounds=(NAMESRV, BROKER, RECOVERY),
+        undisturbed=True,
+        checker="silent-brokers",
+        mutants=("second_smallest_shown",),
+    ),
+    Claim(
+        id="N13",
+        promise="A name server that lists the master of an epoch lists nobody of an older one in "
+        "its place, while nothing is done to either and controllers know of no newer epoch.",
+        source=ROUTES,
+        of_stores=True,
+        of_controllers=True,
+        grounds=(NAMESRV, RECOVERY),
+        undisturbed=True,
+        checker="routes",
+        mutants=("stale_registration_wins",),
     ),
     Claim(
         id="B13",

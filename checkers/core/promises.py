@@ -40,11 +40,12 @@ SYNC_MASTER = Need("broker:brokerRole", "SYNC_MASTER")
 TWO_COPIES = Need("broker:inSyncReplicas", "2")
 NO_DEGRADING = Need("broker:enableAutoInSyncReplicas", "false")
 ACTS = Need("broker:enableSlaveActingMaster", "true")
+SHOWS = Need("namesrv:supportActingMaster", "true")
 
 MODE, PAIR = "broker:enableControllerMode", "false"  # in a run's effective settings
 
-# What RocketMQ 5.0 to 5.5 ship (BrokerConfig, MessageStoreConfig, ControllerConfig), for every key
-# that a promise or a checker reads.
+# What RocketMQ 5.0 to 5.5 ship (BrokerConfig, MessageStoreConfig, ControllerConfig, NamesrvConfig),
+# for every key that a promise or a checker reads.
 MIN_IN_SYNC, IN_SYNC = "broker:minInSyncReplicas", "broker:inSyncReplicas"
 DEFAULTS: dict[str, str] = {
     ALL_ACK.key: "false",
@@ -57,6 +58,7 @@ DEFAULTS: dict[str, str] = {
     SYNC_MASTER.key: "ASYNC_MASTER",
     NO_DEGRADING.key: "false",
     ACTS.key: "false",
+    SHOWS.key: "false",
 }
 # How promising each value is, where brokers of a set differ; numbers count as they are.
 _STRENGTH: dict[str, tuple[str, ...]] = {
@@ -68,6 +70,7 @@ _STRENGTH: dict[str, tuple[str, ...]] = {
     SYNC_MASTER.key: ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),  # a slave acknowledges nothing
     NO_DEGRADING.key: ("true", "false"),
     ACTS.key: ("false", "true"),
+    SHOWS.key: ("false", "true"),
 }
 # Keys that promise nothing and take nothing away: periods, time-outs, sizes. The bounds of liveness
 # claims follow those of them that lengthen what a cluster may take.
@@ -84,6 +87,7 @@ NEUTRAL = frozenset(
         "broker:checkSyncStateSetPeriod",
         "broker:haMaxTimeSlaveNotCatchup",
         "broker:slaveTimeout",
+        "broker:brokerNotActiveTimeoutMillis",
         "broker:registerNameServerPeriod",
         "broker:registerBrokerTimeoutMills",
         "broker:mappedFileSizeCommitLog",

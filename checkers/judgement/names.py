@@ -72,9 +72,15 @@ ANOMALIES: Mapping[str, str] = {
     "node-does-not-answer": "S15",
     # Routes.
     "address-listed-twice": "N1",
+    "masterless-writable": "N2",
+    "shown-otherwise": "N3",
+    "silent-broker-listed": "N4",
     "dead-broker-listed": "N5",
     "living-broker-not-listed": "N6",
+    "master-not-writable": "N8",
     "master-not-listed": "N10",
+    "other-slave-shown": "N12",
+    "stale-master-listed": "N13",
 }
 
 

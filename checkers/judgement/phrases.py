@@ -170,6 +170,18 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a name server listed one address under two ids",
         "{n} times a name server listed one address under two ids",
     ),
+    "masterless-writable": (
+        "a name server let clients write to a broker set without a master",
+        "{n} times a name server let clients write to a broker set without a master",
+    ),
+    "shown-otherwise": (
+        "a name server showed a broker set otherwise than it is",
+        "{n} times a name server showed a broker set otherwise than it is",
+    ),
+    "silent-broker-listed": (
+        "a name server kept listing a silent broker",
+        "{n} times a name server kept listing a silent broker",
+    ),
     "dead-broker-listed": (
         "a name server kept listing a dead broker",
         "{n} times a name server kept listing a dead broker",
@@ -178,9 +190,21 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a name server did not list a broker that runs",
         "{n} times a name server did not list a broker that runs",
     ),
+    "master-not-writable": (
+        "a name server let nobody write to a master that was back",
+        "{n} times a name server let nobody write to a master that was back",
+    ),
     "master-not-listed": (
         "a name server did not list the master",
         "{n} times a name server did not list the master",
+    ),
+    "other-slave-shown": (
+        "a name server did not show the slave that must act for a lost master",
+        "{n} times a name server did not show the slave that must act for a lost master",
+    ),
+    "stale-master-listed": (
+        "a name server put a deposed master in its successor's place",
+        "{n} times a name server put a deposed master in its successor's place",
     ),
 }
 

@@ -254,6 +254,15 @@ def _without_role(history: History, context: Context, *, master: bool) -> Iterat
                 yield Plant(op.index, partial(_route, op, name, left))
 
 
+def _other_master_listed(history: History, context: Context) -> Iterator[Plant]:
+    """A slave and its master have changed places."""
+    for _, op, name, known in _routes(history, context):
+        for role in sorted(known):
+            if role != "0" and "0" in known:
+                changed = {**known, "0": known[role], role: known["0"]}
+                yield Plant(op.index, partial(_route, op, name, changed))
+
+
 def _dead_listed(history: History, context: Context) -> Iterator[Plant]:
     ids, routes = _ids(history), list(_routes(history, context))
     said = [op.value for _, op in answers(history, OBSERVE_REPLICA)]
@@ -338,5 +347,7 @@ WRONGS = (
         "a name server leaves the master out",
         ("N10",), "routes", partial(_without_role, master=True),
     ),
+    Wrong("a name server lists a slave as the master", ("N13", "N10"), "routes",
+          _other_master_listed),
     Wrong("a queue serves nobody after the last heal", ("S13",), "service", _unserved),
 )  # fmt: skip

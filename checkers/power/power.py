@@ -38,7 +38,8 @@ UNPLANTED: Mapping[str, str] = {
     "B13": "only a run in which a log gets old has a place for it",
     "A8": "only whole logs show which copies there are, and no single answer about one",
     **dict.fromkeys(
-        ("A1", "A2", "A3", "A4"), "only a pair whose master is away has a place for it"
+        ("A1", "A2", "A3", "A4", "N2", "N3", "N4", "N8", "N12"),
+        "only a pair whose master is away has a place for it",
     ),
     "L1": "a second grant is planted under L2",
 }

@@ -236,11 +236,11 @@ def undisturbed_masters(
 ) -> Iterator[tuple[Living, int]]:
     """Those whose broker must be listed as master, and the epoch in which it leads."""
     begun: dict[Term, int] = {}  # when it was first seen leading
-    reported = {name: _Epochs(said) for name, said in sets.items()}
+    reported = {name: Epochs(said) for name, said in sets.items()}
     listed: set[Term] = set()
     for one in living:
-        view, epoch = one.broker.view, _led(one.broker.view)
-        if epoch is None or epoch != _led(one.after.view):
+        view, epoch = one.broker.view, led(one.broker.view)
+        if epoch is None or epoch != led(one.after.view):
             continue
         term = (one.answer.view.node, view.node, epoch)
         since_ns = begun.setdefault(term, one.broker.at_ns)
@@ -252,12 +252,12 @@ def undisturbed_masters(
             listed.add(term)
 
 
-def _led(view: ReplicaView) -> int | None:
+def led(view: ReplicaView) -> int | None:
     """The epoch in which a broker leads by its own word."""
     return view.epochs[-1].epoch if view.leads and view.epochs else None
 
 
-class _Epochs:
+class Epochs:
     """The master epochs that controllers reported of a set, in order of completion."""
 
     def __init__(self, reported: Sequence[SetSighting]) -> None:

@@ -17,11 +17,13 @@ done to the name server and no cut parts it from the broker
   they must have been undisturbed as well.
 - N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
   listed as master, once it has led for the recovery bound, or was so listed in this epoch.
+- N13: once it has been listed as master of its epoch, nobody of an older one takes its place
+  (`stale_masters`).
 
 An address is what the broker itself, asked at it, was last known by. Whether controllers know it as
 well (S2b): see `addresses`.
 
-Claims: N1, N5, N6, N10 (docs/spec/acting-master.md 8.1), S2b (docs/spec/controller-ha.md 6.3).
+Claims: N1, N5, N6, N10, N13 (docs/spec/acting-master.md 8.1), S2b (docs/spec/controller-ha.md 6.3).
 """
 
 from bisect import bisect_left, bisect_right
@@ -54,12 +56,13 @@ from maxq.checkers.routing.route_completeness import (
     undisturbed_replicas,
     within,
 )
+from maxq.checkers.routing.stale_masters import displaced, taken_masters
 from maxq.histories.fault_facts import CHANGE_LEADER
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
 from maxq.histories.op import HistoryError
 
-TIMED = ("S2b", "N5", "N6", "N10")
+TIMED = ("S2b", "N5", "N6", "N10", "N13")
 
 
 class Death(NamedTuple):
@@ -77,7 +80,7 @@ class Routes:
     """The checker. See the module's text."""
 
     name = "routes"
-    claims = ("N1", "N5", "N6", "N10", "S2b")
+    claims = ("N1", "N5", "N6", "N10", "N13", "S2b")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -101,14 +104,16 @@ def _judge(history: History, context: Context) -> Case:
     due = [*following(living, acts, context.recovery_ns)]
     sets = set_sightings(history)
     leading = [*undisturbed_masters(living, sets, context.recovery_ns)]
+    taken = [*taken_masters(living, sets, context.recovery_ns)]
     found = known(acts, replicas, sets, controllers, context.recovery_ns, stays(history))
     case = Case(judged={"N1": len(answers), "N5": len(late), "N6": len(due), "N10": len(leading)})
-    case.judged["S2b"] = len(found)
+    case.judged |= {"N13": len(taken), "S2b": len(found)}
     case.found = [
         *_twice(answers),
         *_listed_dead(late),
         *not_listed(due),
         *not_master(leading),
+        *displaced(taken),
         *elsewhere(found),
     ]
     case.counts = {
@@ -117,6 +122,7 @@ def _judge(history: History, context: Context) -> Case:
         "answers-on-the-dead": len(late),
         "answers-on-the-living": len(due),
         "answers-on-masters": len(leading),
+        "answers-on-taken-masters": len(taken),
         "answers-on-addresses": len(found),
     }
     if not answers:

@@ -1,4 +1,4 @@
-"""Questions of observers to single nodes: 1006, 1007, 106 and 105, which change nothing.
+"""Questions of observers to single nodes: 1006, 1007, 106, 105 and 901, which change nothing.
 
 A question that is not answered well is `fail`: it took nothing. One attempt each; only where a
 connection of an earlier question turns out to be dead, the question is put on a new one. Units:
@@ -6,12 +6,14 @@ seconds.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from maxq.harness.contracts.error_classes import error_of, error_words
 from maxq.harness.contracts.outcome import Fail
 from maxq.histories.observed import (
+    MASTER_ROLE,
+    WRITE,
     AddressedSet,
     ControllerView,
     EpochView,
@@ -27,8 +29,14 @@ from maxq.reference.wire.codes import RequestCode, ResponseCode, response_name
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import to_ext
 from maxq.reference.wire.lenient_json import dumps
-from maxq.reference.wire.node_headers import TopicRequest
-from maxq.reference.wire.route import MASTER_ID, ClusterInfo, KVTable, TopicRouteData
+from maxq.reference.wire.node_headers import MemberGroupRequest, TopicRequest
+from maxq.reference.wire.route import (
+    MASTER_ID,
+    ClusterInfo,
+    KVTable,
+    MemberGroupBody,
+    TopicRouteData,
+)
 
 TIMEOUT_S = 1.0
 NO_ROUTE = response_name(ResponseCode.TOPIC_NOT_EXIST)
@@ -152,31 +160,56 @@ class Observer:
         )
         if isinstance(reported, Fail):
             return reported
+        sets = {
+            name: _by_role(data.broker_addrs)
+            for name, data in sorted(reported.broker_addr_table.items())
+        }
+        if not topics:
+            return RouteView(node=node, sets=sets)
+        routes = await self._routes(address, topics)
+        perms = {t: {q.broker_name: q.perm for q in r.queue_datas} for t, r in routes.items()}
+        shown = _shown(routes, sets)
+        cluster = {name: data.cluster for name, data in reported.broker_addr_table.items()}
+        odd = _odd(sets, perms, shown)
         return RouteView(
             node=node,
-            sets={
-                name: {str(i): address for i, address in sorted(data.broker_addrs.items())}
-                for name, data in sorted(reported.broker_addr_table.items())
-            },
-            perms=await self._perms(address, topics) if topics else None,
+            sets=sets,
+            perms=perms,
+            shown=shown,
+            groups=await self._groups(address, {name: cluster.get(name) or "" for name in odd}),
+            acting=_acting(reported, routes),
         )
 
-    async def _perms(self, address: str, topics: Sequence[str]) -> dict[str, dict[str, int]]:
-        """Permissions of topics' queues by broker set, up to the first topic without an answer: who
-        does not answer once is not asked on, as others wait for this observer."""
-        perms: dict[str, dict[str, int]] = {}
+    async def _routes(self, address: str, topics: Sequence[str]) -> dict[str, TopicRouteData]:
+        """Routes of topics, up to the first topic without an answer: who does not answer once is
+        not asked on, as others wait for this observer. Of a topic without a route it is empty."""
+        routes: dict[str, TopicRouteData] = {}
         for topic in topics:
             ext = to_ext(TopicRequest(topic=topic))
             route = await self._ask(
                 TopicRouteData, address, Frame(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=ext)
             )
             if not isinstance(route, Fail):
-                perms[topic] = {q.broker_name: q.perm for q in route.queue_datas}
+                routes[topic] = route
             elif NO_ROUTE in route.error:
-                perms[topic] = {}
+                routes[topic] = TopicRouteData()
             else:
                 break
-        return perms
+        return routes
+
+    async def _groups(self, address: str, sets: Mapping[str, str]) -> dict[str, dict[str, str]]:
+        """Raw groups of broker sets, by their names and clusters, up to the first without an
+        answer; an old name server has none."""
+        groups: dict[str, dict[str, str]] = {}
+        for name, cluster in sorted(sets.items()):
+            ext = to_ext(MemberGroupRequest(cluster_name=cluster, broker_name=name))
+            request = Frame(code=RequestCode.GET_BROKER_MEMBER_GROUP, ext=ext)
+            said = await self._ask(MemberGroupBody, address, request)
+            if isinstance(said, Fail):
+                break
+            group = said.broker_member_group
+            groups[name] = {} if group is None else _by_role(group.broker_addrs)
+        return groups
 
     async def _ask(self, kind: type[T], address: str, request: Frame) -> T | Fail:
         try:
@@ -194,6 +227,41 @@ class Observer:
             # A machine that lost its power has left its connections half open: whoever speaks on
             # one learns that from the first word. It says nothing of the node as it is now.
             return await self._pool.call(address, request, timeout_s=TIMEOUT_S)
+
+
+def _by_role(addresses: Mapping[int, str]) -> dict[str, str]:
+    return {str(i): address for i, address in sorted(addresses.items())}
+
+
+def _shown(
+    routes: Mapping[str, TopicRouteData], sets: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, dict[str, str]]]:
+    """Where routes show other addresses of a broker set than its table has."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for topic, route in routes.items():
+        for data in route.broker_datas:
+            addresses = _by_role(data.broker_addrs)
+            if addresses != sets.get(data.broker_name):
+                found.setdefault(topic, {})[data.broker_name] = addresses
+    return found
+
+
+def _odd(
+    sets: Mapping[str, Mapping[str, str]],
+    perms: Mapping[str, Mapping[str, int]],
+    shown: Mapping[str, Mapping[str, object]],
+) -> set[str]:
+    """The broker sets about which more is asked: those that are not as in quiet times."""
+    masterless = {name for name, listed in sets.items() if MASTER_ROLE not in listed}
+    closed = {name for of in perms.values() for name, perm in of.items() if not perm & WRITE}
+    return masterless | closed | {name for of in shown.values() for name in of}
+
+
+def _acting(info: ClusterInfo, routes: Mapping[str, TopicRouteData]) -> tuple[str, ...]:
+    """The broker sets that know acting masters, by a table and by every route."""
+    told = [*info.broker_addr_table.values(), *(d for r in routes.values() for d in r.broker_datas)]
+    denied = {data.broker_name for data in told if not data.enable_acting_master}
+    return tuple(sorted({data.broker_name for data in told} - denied))
 
 
 def _addressed(known: InSyncStateSet) -> AddressedSet:

@@ -24,7 +24,9 @@ from maxq.checkers.replication.idle_log_growth import Idle
 from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.pairs.copies import Copies
 from maxq.checkers.replication.replicas import Replicas
+from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.routes import Routes
+from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.harness.contracts.plugins import current
 from maxq.harness.run.grounds import grounds_of, older
 from maxq.harness.schedule.options import Options
@@ -45,6 +47,8 @@ REPLICATED: Sequence[Checker] = (
     Idle(),
     Availability(),
     Routes(),
+    ActingRoutes(),
+    SilentBrokers(),
 )
 IN_A_PAIR: Sequence[Checker] = (Copies(), Acting())
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())

@@ -90,6 +90,10 @@ PAIR_TIMINGS: dict[str, dict[str, int]] = {  # ms
 OF_CONTROLLERS = frozenset({"controllerAddr", "enableControllerMode"}).union(*PROFILES.values())
 ALONE = {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
 
+# What RocketMQ ships: the time-out that a broker registers, what a name server takes where none is
+# registered, and its period of looking for silent ones.
+NOT_ACTIVE_MS, UNNAMED_MS, SCAN_MS = 10_000, 120_000, 5_000
+
 # A run keeps what it wrote, however full the machine's own partition is.
 KEEPING = {
     "cleanFileForciblyEnable": "false",
@@ -161,6 +165,23 @@ def effective(settings: Settings) -> dict[str, str]:
         for n in nodes
     )
     return found if settings.topology.controllers else {**found, MODE: PAIR}
+
+
+def eviction_ms(settings: Settings) -> int:
+    """How long a silent broker may stay in a name server's table: the longest time-out that a
+    broker registers, and the longest pause between two looks."""
+    nodes = [n for n in plan(settings.topology) if not n.spare]
+    addresses = {n.name: n.name for n in nodes}
+    timeout = scan = 0
+    for node in nodes:
+        found = properties(node, settings, addresses, "")
+        if Role.BROKER in node.roles:
+            acts = found.get("enableSlaveActingMaster") == "true"
+            named = int(found.get("brokerNotActiveTimeoutMillis", NOT_ACTIVE_MS))
+            timeout = max(timeout, named if acts else UNNAMED_MS)
+        if Role.NAMESRV in node.roles:
+            scan = max(scan, int(found.get("scanNotActiveBrokerInterval", SCAN_MS)))
+    return timeout + scan
 
 
 def _of_role(

@@ -14,8 +14,10 @@ from maxq.harness.simulation.loop import SimLoop
 from maxq.harness.simulation.oracle.facts import LOG_AGREEMENT, PROMISED_BEYOND, Facts
 from maxq.harness.simulation.oracle.locks import watch_locks
 from maxq.harness.simulation.oracle.log import LogDigest
+from maxq.harness.simulation.oracle.pairs import agree, watch_acknowledged
 from maxq.harness.simulation.world import SimMachine
 from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.membership.pairs import PairMembership
 from maxq.reference.broker.replication.epochs import Epochs, is_ascending
 from maxq.reference.broker.replication.ha_master import HaMaster
 from maxq.reference.broker.replication.replication import Replication
@@ -92,6 +94,8 @@ class BrokerView:
             if self._node.membership is None:
                 return
             membership = self._serves(self._node.membership)
+        if moved and not self._controlled:
+            agree(self)
         if membership.broker_id != self._facts_of_store.broker_id and self._controlled:
             self._identified(membership.broker_id)
         if membership.role == "master" and membership.master_epoch != self._epoch:
@@ -113,6 +117,9 @@ class BrokerView:
         self._membership = membership
         if self._node.locks is not None:
             watch_locks(self, self._node.locks)
+        if isinstance(membership, PairMembership):
+            self.set.live().append(self)
+            watch_acknowledged(self, membership)
         return membership
 
     def _identified(self, broker_id: int) -> None:

@@ -11,11 +11,12 @@ findings are a column of their own beside the verdicts of checkers, and change n
 
 What is judged, and where: `maxq.harness.simulation.oracle.controller` (Raft and the registry),
 `maxq.harness.simulation.oracle.broker` (masters, logs, ids, what was promised to clients),
+`maxq.harness.simulation.oracle.pairs` (the same without controllers),
 `maxq.harness.simulation.oracle.locks` (ordered queues). One world is taken to hold one controller
 group, and broker sets are distinguished by name.
 
-Times are ns of virtual time. Claims: S1 to S9, L1, L2. Source: docs/spec/controller-ha.md 6.3 and
-6.5.
+Times are ns of virtual time. Claims: S1 to S9, A8, L1, L2. Source: docs/spec/controller-ha.md 6.3
+and 6.5, docs/spec/acting-master.md 3.1.
 """
 
 from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from maxq.checkers.locks import locks
 from maxq.checkers.messages import consumer_offsets, durability, retention
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
 from maxq.checkers.replication.pairs import acting, copies
-from maxq.checkers.routing import routes
+from maxq.checkers.routing import acting_routes, routes, silent_brokers
 from maxq.harness.contracts.target import Profile
 from maxq.histories.history import History
 
@@ -32,6 +32,8 @@ CHECKERS: tuple[Checker, ...] = (
     locks.Locks(),
     consumer_offsets.Offsets(),
     routes.Routes(),
+    acting_routes.ActingRoutes(),
+    silent_brokers.SilentBrokers(),
     idle_log_growth.Idle(),
     service.Service(),
     processes.Processes(),
@@ -69,7 +71,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-DEFAULT": lossless | all_ack,
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
-    wanted |= {"A1", "A2", "A3", "A4", "A8"}  # of pairs
+    wanted |= {"A1", "A2", "A3", "A4", "A8", "N2", "N8", "N12"}  # of pairs
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -144,7 +146,13 @@ def test_every_anomaly_is_explained() -> None:
         "S14": ("replica-not-in-set",),
         "S14b": ("silent-member-stays",),
         "N1": ("address-listed-twice",),
+        "N2": ("masterless-writable",),
+        "N3": ("shown-otherwise",),
+        "N4": ("silent-broker-listed",),
         "N5": ("dead-broker-listed",),
+        "N8": ("master-not-writable",),
+        "N12": ("other-slave-shown",),
+        "N13": ("stale-master-listed",),
         "B13": ("deleted-early",),
         "L1": ("granted-too-soon",),
         "L2": ("lease-overlap",),

@@ -8,6 +8,7 @@ import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from pair_histories import masterless
+from route_histories import not_writable, silent_listed, writable, wrong_shown
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
 from test_master_addresses import MOVED_AT, Seen, view
@@ -36,7 +37,9 @@ from maxq.checkers.judgement.runner import check_all
 from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.replicas import Replicas
+from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.routes import Routes
+from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.histories.fault_facts import GONE, Effect, FaultFacts
 from maxq.histories.grounds import conclusion, declaration
 from maxq.histories.history import History
@@ -105,6 +108,16 @@ def listed_as_slave() -> Recorder:
     return r
 
 
+def displaced() -> Recorder:
+    r = Led()
+    r.asked(1, id0="b0-0:1", id1="b0-1:1")
+    for second in (22, 23):
+        r.asked(second, id0="b0-0:1", id1="b0-1:1")
+    r.asked(24, **SLAVE_AS_MASTER)
+    r.at(30).controllers()
+    return r
+
+
 def known_elsewhere() -> Recorder:
     r = Seen()
     r.at(MOVED_AT - 3).goes_on(MOVED_AT, view("b0-0:1"))
@@ -141,9 +154,14 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "A1": (lambda: masterless((19, "b0-1", False)), Acting()),
     "A2": (lambda: masterless((19, "b0-2", True)), Acting()),
     "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
+    "N2": (writable, ActingRoutes()),
+    "N4": (silent_listed, SilentBrokers()),
     "N5": (listed_dead, Routes()),
     "N6": (left_off, Routes()),
+    "N8": (not_writable, ActingRoutes()),
     "N10": (listed_as_slave, Routes()),
+    "N12": (wrong_shown, SilentBrokers()),
+    "N13": (displaced, Routes()),
     "O1": (failed_over, Offsets()),
 }
 
@@ -154,7 +172,7 @@ def test_every_claim_that_needs_undisturbed_time_has_its_history() -> None:
 
 def verdict(claim: str, of: History) -> ClaimVerdict:
     _, checker = BROKEN[claim]
-    context = msgspec.structs.replace(CONTEXT, purpose=())
+    context = msgspec.structs.replace(CONTEXT, purpose=(), eviction_ns=6 * SECOND_NS)
     return check_all(of, [checker], context).claims[claim]
 
 

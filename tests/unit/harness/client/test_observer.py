@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from maxq.harness.client.observer import Observer
 from maxq.harness.contracts.outcome import Fail
 from maxq.harness.simulation.world import World
@@ -13,7 +15,14 @@ from maxq.reference import rpc
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.lenient_json import dumps
-from maxq.reference.wire.route import ClusterInfo, QueueData, TopicRouteData
+from maxq.reference.wire.route import (
+    BrokerData,
+    BrokerMemberGroup,
+    ClusterInfo,
+    MemberGroupBody,
+    QueueData,
+    TopicRouteData,
+)
 
 ADDRESS = "198.18.0.16:9876"
 Ask = Callable[[Observer], Awaitable[Any]]
@@ -101,6 +110,39 @@ def test_permissions_are_asked_topic_by_topic_until_one_is_not_told() -> None:
     told = told_by(answer, lambda observer: observer.route("n0", ADDRESS, topics))
     assert told.perms == {"known": {"b0": 4, "b1": 6}, "unknown": {}}
     assert asked == ["known", "unknown", "busy"]
+
+
+def test_of_what_is_not_as_in_quiet_times_the_raw_group_is_asked_for() -> None:
+    raw = {"b0": {1: "x:1"}, "b1": {0: "y:1"}, "b2": {0: "z:1", 1: "z:2"}}
+    asked: list[str] = []
+
+    def answer(request: Frame, connection: rpc.Connection) -> Frame:
+        ext = request.ext or {}
+        table = {
+            name: BrokerData(broker_addrs=of, broker_name=name, cluster="c",
+                             enable_acting_master=name != "b1")
+            for name, of in raw.items()
+        }  # fmt: skip
+        if request.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+            return request.answer(0, body=ClusterInfo(broker_addr_table=table).to_json())
+        if request.code == RequestCode.GET_BROKER_MEMBER_GROUP:
+            asked.append(f"{ext['clusterName']}/{ext['brokerName']}")
+            group = BrokerMemberGroup(broker_addrs=raw[ext["brokerName"]])
+            return request.answer(0, body=MemberGroupBody(broker_member_group=group).to_json())
+        acting = msgspec.structs.replace(table["b0"], broker_addrs={0: "x:1"})
+        queues = tuple(
+            QueueData(broker_name=n, perm=p) for n, p in zip(raw, (4, 6, 4), strict=True)
+        )
+        datas = (acting, table["b1"], table["b2"])
+        return request.answer(
+            0, body=TopicRouteData(queue_datas=queues, broker_datas=datas).to_json()
+        )
+
+    told = told_by(answer, lambda observer: observer.route("n0", ADDRESS, ("t",)))
+    assert asked == ["c/b0", "c/b2"]
+    assert told.groups == {"b0": {"1": "x:1"}, "b2": {"0": "z:1", "1": "z:2"}}
+    assert told.shown == {"t": {"b0": {"0": "x:1"}}}
+    assert told.acting == ("b0", "b2")
 
 
 def test_sets_of_a_release_that_knows_brokers_by_their_addresses() -> None:
