@@ -31,6 +31,9 @@ ANOMALIES: Mapping[str, str] = {
     "order": "S12",
     "deleted-early": "B13",
     "consumer-offset-regressed": "O1",
+    "delayed-lost": "E1",
+    "delayed-late": "E1",
+    "delayed-early": "E2",
     "granted-too-soon": "L1",
     "lease-overlap": "L2",
     # Ids and addresses.

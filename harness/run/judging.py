@@ -16,6 +16,7 @@ from maxq.checkers.judgement.fault_proof import FaultProof
 from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.locks.locks import Locks
 from maxq.checkers.messages.consumer_offsets import Offsets
+from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.messages.durability import Durability
 from maxq.checkers.messages.retention import Retention
 from maxq.checkers.replication.broker_ids import BrokerIds
@@ -39,6 +40,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "lock": (Locks(),),
     "registration": (BrokerIds(),),
     "offsets": (Offsets(),),
+    "delayed": (Delayed(),),
 }
 REPLICATED: Sequence[Checker] = (
     BrokerIds(),
