@@ -486,7 +486,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="A3",
-        promise="No slave acts beside a master that runs, under the same conditions.",
+        promise="No slave acts beside a master that runs and is not isolated, under the same "
+        "conditions.",
         source=PAIRS,
         needs=(ACTS,),
         in_pairs=(ACTS,),
@@ -660,6 +661,28 @@ CLAIMS: tuple[Claim, ...] = (
         grounds=(CONSUMER_OFFSET,),
         undisturbed=True,
         checker="offsets",
+    ),
+    Claim(
+        id="E1",
+        promise="An acknowledged delayed message is delivered; of a pair whose master is gone for "
+        "longer than the recovery bound and 10 s, elsewhere, while name servers and another broker "
+        "set run and nobody is cut off.",
+        source=PAIRS,
+        needs=(ALL_ACK, CLEAN, WHOLE),
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        grounds=(RECOVERY,),
+        checker="delayed",
+        mutants=("never_escapes",),
+    ),
+    Claim(
+        id="E2",
+        promise="No delayed message is delivered before its time, while clocks are right.",
+        source=PAIRS,
+        in_pairs=(),
+        grounds=(RECOVERY,),
+        checker="delayed",
+        mutants=("acting_delivers_at_once",),
     ),
     Claim(
         id="L1",
