@@ -728,6 +728,18 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("waits_for_silent_member",),
     ),
     Claim(
+        id="L7",
+        promise="While the brokers of a set that run are no majority of it, nobody is granted a "
+        "lock.",
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        in_pairs=(STRICT,),
+        grounds=(LOCK, BROKER),
+        undisturbed=True,
+        checker="lock-service",
+        mutants=("acting_grants_alone", "quorum_of_one_node", "silence_is_consent"),
+    ),
+    Claim(
         id="L8",
         promise="A lock for which nobody else has asked for longer than its lease is granted, with "
         "the cluster healed, in a run whose faults only end, hold and start processes.",

@@ -37,6 +37,7 @@ ANOMALIES: Mapping[str, str] = {
     "granted-too-soon": "L1",
     "lease-overlap": "L2",
     "lock-not-granted": "L6",
+    "granted-without-quorum": "L7",
     "expired-lock-kept": "L8",
     "released-lock-kept": "L9",
     # Ids and addresses.

@@ -83,6 +83,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "nobody was granted a queue's lock",
         "{n} times nobody was granted a queue's lock",
     ),
+    "granted-without-quorum": (
+        "a queue's lock was granted without a majority of its brokers",
+        "{n} times a queue's lock was granted without a majority of its brokers",
+    ),
     "expired-lock-kept": (
         "a queue's lock was refused after it had run out",
         "{n} times a queue's lock was refused after it had run out",

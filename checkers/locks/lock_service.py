@@ -1,9 +1,11 @@
-"""Lock service: locks can be had, by whoever asks for one that nobody has.
+"""Lock service: locks can be had, by whoever asks for one that nobody has, and of nobody else.
 
 - L6: while the members of a set that run are a majority, locks are granted, whoever else of the
   set is silent. Judged in lulls in which nobody is cut off or impaired and all else runs: once
   nobody has been granted a lock for longer than a lease and the recovery bound, several requests in
   a row to members that run do not all fail.
+- L7: while they are no majority, nobody is granted anything. Judged in lulls in which so many were
+  seen to have ended or to be held, of requests that were sent in them.
 - L8: a lock for which nobody else has asked for longer than a broker's lease is granted.
 - L9: so is one that its only holder gave back.
 
@@ -14,7 +16,7 @@ disk has left dead on one side, which is why histories with such acts are left o
 competed for a lock leave grants behind that did not suffice, so L9 looks only at a holder to whom
 the lock was granted when nobody else had asked for it for longer than a lease.
 
-Claims: L6, L8, L9 (docs/spec/acting-master.md 8.2), in strict mode.
+Claims: L6, L7, L8, L9 (docs/spec/acting-master.md 8.2), in strict mode.
 """
 
 from bisect import bisect_right
@@ -34,17 +36,20 @@ from maxq.histories.fault_facts import GONE
 from maxq.histories.history import History
 from maxq.histories.observed import ACQUIRE, NOT_GRANTED, RELEASE
 
-CLAIMS = ("L6", "L8", "L9")
+CLAIMS = ("L6", "L7", "L8", "L9")
+TIMED = ("L6", "L8", "L9")
+TOTAL = "broker:totalReplicas"
 REFUSED_MIN = 5  # requests in a row, so that it is no single connection or process
 REFUSED_NS = 3_000_000_000  # from the first of them to the last
 
 
 class Quorate(NamedTuple):
-    """A lull in which members of a set are silent, and the addresses of those that run, which are a
-    majority."""
+    """A lull in which members of a set are silent, and the addresses of those that run. Whether
+    these are a majority, and nothing else keeps them from granting locks; or too few."""
 
     time: Interval
     running: frozenset[str]
+    enough: bool
 
 
 class Known(NamedTuple):
@@ -99,6 +104,9 @@ class LockService(KeyedChecker):
     ) -> LockJudgement:
         judgement = LockJudgement([], dict.fromkeys(CLAIMS, 0))
         for lull in known.quorate:
+            if not lull.enough:
+                _without_quorum(key, lull, rows, judgement)
+                continue
             _not_granted(key, lull, rows, known.wait_ns, judgement)
         times = Times(_activities(rows))
         for asked in times.done:
@@ -117,7 +125,7 @@ class LockService(KeyedChecker):
         case = Case(found=[f for of in results.values() for f in of.found])
         case.judged = {c: sum(of.judged[c] for of in results.values()) for c in CLAIMS}
         case.counts = {f"requests-{claim}": n for claim, n in case.judged.items()}
-        return rule(self, history, context, case, timed=CLAIMS)
+        return rule(self, history, context, case, timed=TIMED)
 
 
 def _plain(history: History) -> bool:
@@ -135,16 +143,37 @@ def _quorate(history: History, context: Context) -> Iterator[Quorate]:
     addresses: dict[str, set[str]] = {}
     for s in replica_sightings(history):
         addresses.setdefault(s.view.node, set()).add(s.view.address)
+    if TOTAL in context.by_hand:  # another number makes a quorum
+        return
     for lull in lulls(history):
-        state = lull.state
-        if state.cuts or state.doubtful or lull.time.doubt:
-            continue
+        gone, doubtful, cuts = lull.state
+        calm = not cuts and not doubtful and not lull.time.doubt
         for nodes in context.broker_sets.values():
-            running = [n for n in nodes if n not in state.gone]
+            running = [n for n in nodes if n not in gone]
             known = [addresses.get(n, set()) for n in running]
-            most = len(nodes) // 2 < len(running) < len(nodes)
-            if most and state.gone <= set(nodes) and all(len(a) == 1 for a in known):
-                yield Quorate(lull.time, frozenset().union(*known))
+            if len(running) == len(nodes) or any(len(a) != 1 for a in known):
+                continue
+            enough = len(nodes) // 2 < len(running)
+            if not enough or (calm and gone <= set(nodes)):
+                yield Quorate(lull.time, frozenset().union(*known), enough)
+
+
+def _without_quorum(
+    key: int, lull: Quorate, rows: Sequence[Asked], judgement: LockJudgement
+) -> None:
+    """Look at the requests that were sent and answered in one lull."""
+    sent: dict[int, int] = {}
+    for row in rows:
+        if row.op.type == "invoke":
+            sent[row.process] = row.op.index
+            continue
+        begun = sent.pop(row.process, -1)
+        ours = node_of(row.op.ext or {}) in lull.running and row.op.f in ASKING
+        if ours and row.op.type in ("ok", "fail") and lull.time.holds(begun, row.op.index):
+            judgement.judged["L7"] += 1
+            if row.op.type == "ok":
+                judgement.found.append(_alone(key, row, begun))
+                return
 
 
 def _not_granted(
@@ -260,6 +289,17 @@ def _nobody_grants(key: int, streak: Sequence[Asked], granted_ns: int) -> Found:
     )
     detail = {"key": key, "requests": len(streak), "for-ms": for_ns // 1_000_000}
     return Found("L6", "lock-not-granted", ops, said, detail)
+
+
+def _alone(key: int, row: Asked, begun: int) -> Found:
+    broker = node_of(row.op.ext or {})
+    said = (
+        f"The lock of queue {key} was granted to process {row.process} by {broker} (op "
+        f"{row.op.index}, asked for in op {begun}), while so many of its set had ended or were "
+        "held that those which ran were no majority."
+    )
+    detail = {"key": key, "processes": [row.process], "broker": broker}
+    return Found("L7", "granted-without-quorum", (row.op.index,), said, detail)
 
 
 def _expired(key: int, asked: Activity, known: Known) -> Found:

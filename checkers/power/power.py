@@ -42,6 +42,7 @@ UNPLANTED: Mapping[str, str] = {
         "only a pair whose master is away has a place for it",
     ),
     "L6": "no single answer breaks it: several requests in a row must fail",
+    "L7": "only a set that has lost its majority has a place for it",
     **dict.fromkeys(("L8", "L9"), "only a lock that is left alone for a lease has a place for it"),
     "E1": "only what no read has shows it, and no single answer",
     "E2": "only a run with delayed messages has a place for it",

@@ -74,3 +74,17 @@ def silent_member(*, granted: bool | None = None, until: float = 45, node: str =
         r.asks(second, second, granted=granted, node=node)
     r.act(until, "resume", "b0-2")
     return r
+
+
+def alone(*, granted: bool = True, at: float = 15, f: str = "kill") -> Asked:
+    """From 11 s on two of three are gone, and the third is asked for a lock."""
+    r = Asked()
+    r.lives()
+    r.act(10, "pause", "b0-2")
+    if at < 11:
+        r.asks(at, 1, granted=granted)
+    r.act(11, f, "b0-1")
+    if at >= 11:
+        r.asks(at, 1, granted=granted)
+    r.act(30, "resume", "b0-2")
+    return r

@@ -161,6 +161,7 @@ def test_every_anomaly_is_explained() -> None:
         "L1": ("granted-too-soon",),
         "L2": ("lease-overlap",),
         "L6": ("lock-not-granted",),
+        "L7": ("granted-without-quorum",),
         "L8": ("expired-lock-kept",),
         "L9": ("released-lock-kept",),
     }

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
-from lock_service_histories import expired, given_back, silent_member
+from lock_service_histories import alone, expired, given_back, silent_member
 from pair_histories import masterless
 from route_histories import not_writable, silent_listed, writable, wrong_shown
 from test_availability import CONTEXT, back, headless, silent, struck
@@ -165,6 +165,7 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "N12": (wrong_shown, SilentBrokers()),
     "N13": (displaced, Routes()),
     "L6": (silent_member, LockService()),
+    "L7": (alone, LockService()),
     "L8": (expired, LockService()),
     "L9": (given_back, LockService()),
     "O1": (failed_over, Offsets()),

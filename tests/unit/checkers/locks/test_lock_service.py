@@ -1,8 +1,9 @@
 """Lock service: locks that nobody has are granted, and some are while one broker is silent."""
 
+import msgspec
 import pytest
 from history_recorder import SECOND_NS
-from lock_service_histories import BROKERS, Asked, expired, given_back, silent_member
+from lock_service_histories import BROKERS, Asked, alone, expired, given_back, silent_member
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.locks.lock_service import LockService
@@ -35,7 +36,7 @@ def test_not_while_others_want_it_nor_soon_after() -> None:
     r.asks(30.9, 2, granted=False)  # within a lease and what a request may take
     r.begin(3, "acquire", 0)
     r.asks(80, 2, granted=False)  # somebody may have been granted it just now
-    assert judge(r).of("no occasion") == ("L6", "L8", "L9")
+    assert judge(r).of("no occasion") == ("L6", "L7", "L8", "L9")
 
 
 def test_nor_soon_after_a_broker_was_started() -> None:
@@ -108,9 +109,39 @@ def test_not_where_somebody_else_is_gone_too() -> None:
 def test_a_value_that_is_no_lock() -> None:
     r = Asked()
     r.op("ok", 1, "acquire", "x", "x")
-    assert judge(r).of("not judged") == ("L6", "L8", "L9")
+    assert judge(r).of("not judged") == ("L6", "L7", "L8", "L9")
 
 
 def test_without_strict_mode_it_is_measured() -> None:
     loose = Context(broker_sets={"b0": BROKERS}, settings={"broker:lockInStrictMode": "false"})
-    assert LockService().check(expired().history, loose).of("not promised") == ("L6", "L8", "L9")
+    assert LockService().check(expired().history, loose).of("not promised") == (
+        "L6",
+        "L7",
+        "L8",
+        "L9",
+    )
+
+
+@pytest.mark.parametrize("f", ["kill", "pause"])
+def test_one_of_three_grants_nothing(f: str) -> None:
+    [anomaly] = judge(alone(f=f)).anomalies
+    assert anomaly.signature == "L7/granted-without-quorum"
+    assert anomaly.detail == {"key": 0, "processes": [1], "broker": "b0-0:1"}
+    assert judge(alone(granted=False)).of("kept") == ("L7",)
+
+
+def test_two_of_three_may_and_who_was_asked_before() -> None:
+    assert found(alone(at=10.5)) == []
+    r = Asked()
+    r.lives()
+    r.act(10, "pause", "b0-2")
+    r.begin(1, "acquire", 0)
+    r.act(11, "kill", "b0-1")
+    r.end("ok", 1, "acquire", 0, broker="b0-0:1")
+    r.act(30, "resume", "b0-2")
+    assert judge(r).of("no occasion") == ("L6", "L7", "L8", "L9")
+
+
+def test_where_another_number_was_set_by_hand_quorums_are_not_known() -> None:
+    other = msgspec.structs.replace(CONTEXT, by_hand=("broker:totalReplicas",))
+    assert LockService().check(alone().history, other).anomalies == ()
