@@ -230,3 +230,19 @@ def test_a_held_pull_is_answered_when_acting_begins_and_when_it_ends(group: Grou
     group.start_broker("b1", 0)
     assert seconds() < 5
     assert group.acting() == []
+
+
+def test_a_master_that_was_deaf_for_a_minute_asks_anew(group: Group) -> None:
+    """Its connection to the name server survives the cut, and TCP is silent on it for another
+    minute: what was sent meanwhile is sent again ever more seldom."""
+    for name in ("b1", "b2", "b3"):
+        kill(group, name)
+    group.until(lambda: not group.listed(), seconds=10)
+    group.start_broker("b1", 0)
+    group.sleep(1)  # it waits for an eviction time whether the group stays empty
+    address = group.machines["namesrv"].address
+    group.machines["b1"].stack.cut([Rule("namesrv", address, reset=False)])
+    group.sleep(67)
+    assert isolated(group, "b1")
+    group.machines["b1"].stack.cut([])
+    group.until(lambda: not isolated(group, "b1"), seconds=15)
