@@ -33,6 +33,9 @@ ANOMALIES: Mapping[str, str] = {
     "consumer-offset-regressed": "O1",
     "granted-too-soon": "L1",
     "lease-overlap": "L2",
+    "lock-not-granted": "L6",
+    "expired-lock-kept": "L8",
+    "released-lock-kept": "L9",
     # Ids and addresses.
     "duplicate-id": "S1",
     "id-changed": "S2",
