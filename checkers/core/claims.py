@@ -663,6 +663,28 @@ CLAIMS: tuple[Claim, ...] = (
         checker="offsets",
     ),
     Claim(
+        id="E1",
+        promise="An acknowledged delayed message is delivered; of a pair whose master is gone for "
+        "longer than the recovery bound and 10 s, elsewhere, while name servers and another broker "
+        "set run and nobody is cut off.",
+        source=PAIRS,
+        needs=(ALL_ACK, CLEAN, WHOLE),
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        grounds=(RECOVERY,),
+        checker="delayed",
+        mutants=("never_escapes",),
+    ),
+    Claim(
+        id="E2",
+        promise="No delayed message is delivered before its time, while clocks are right.",
+        source=PAIRS,
+        in_pairs=(),
+        grounds=(RECOVERY,),
+        checker="delayed",
+        mutants=("acting_delivers_at_once",),
+    ),
+    Claim(
         id="L1",
         promise="A set in strict mode grants one queue's lock to two clients at least a lease, "
         "less 2 s, apart, unless the lock was released in between.",

@@ -17,6 +17,7 @@ from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.locks.lock_service import LockService
 from maxq.checkers.locks.locks import Locks
 from maxq.checkers.messages.consumer_offsets import Offsets
+from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.messages.durability import Durability
 from maxq.checkers.messages.retention import Retention
 from maxq.checkers.replication.broker_ids import BrokerIds
@@ -40,6 +41,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "lock": (Locks(), LockService()),
     "registration": (BrokerIds(),),
     "offsets": (Offsets(),),
+    "delayed": (Delayed(),),
 }
 REPLICATED: Sequence[Checker] = (
     BrokerIds(),

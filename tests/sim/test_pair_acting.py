@@ -67,7 +67,7 @@ def test_an_acting_slave_refuses_what_it_would_have_to_store() -> None:
         assert refused.code == 14
         codes = {
             RequestCode.SEND_MESSAGE_V2: 14, RequestCode.SEND_BATCH_MESSAGE: 14,
-            RequestCode.END_TRANSACTION: 11, RequestCode.RECALL_MESSAGE: 11,
+            RequestCode.END_TRANSACTION: 11, RequestCode.RECALL_MESSAGE: 16,
             RequestCode.CONSUMER_SEND_MSG_BACK: 1, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: 1,
             RequestCode.UPDATE_AND_CREATE_TOPIC: 1, RequestCode.DELETE_TOPIC_IN_BROKER: 1,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: 1,

@@ -29,6 +29,7 @@ _NO_TABLES = (
     "Can't modify topic or subscription group from slave broker, execute it from master broker.",
 )
 _NO_ENDS = (ResponseCode.SLAVE_NOT_AVAILABLE, "")
+_NO_RECALLS = (ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
 REFUSED: Mapping[int, tuple[ResponseCode, str]] = {
     RequestCode.SEND_MESSAGE: _NO_SENDS,
     RequestCode.SEND_MESSAGE_V2: _NO_SENDS,
@@ -99,11 +100,15 @@ def refusing_isolated(handlers: Mapping[int, Handler], me: Self) -> dict[int, Ha
     return {**handlers, **own}
 
 
-def refusing(handlers: Mapping[int, Handler], me: Self) -> dict[int, Handler]:
-    """The same handlers, with a slave's refusals while it is one."""
+def refusing(
+    handlers: Mapping[int, Handler], me: Self, *, recalls: bool = False
+) -> dict[int, Handler]:
+    """The same handlers, with a slave's refusals while it is one; `recalls` is
+    ``recallMessageEnable``, without which a recall is refused as such first."""
+    refused = REFUSED if recalls else {**REFUSED, RequestCode.RECALL_MESSAGE: _NO_RECALLS}
     guarded = {
         code: partial(_guarded, handlers.get(code, refuse), me, answer, remark)
-        for code, (answer, remark) in REFUSED.items()
+        for code, (answer, remark) in refused.items()
     }
     return {**handlers, **guarded}
 

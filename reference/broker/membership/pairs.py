@@ -3,9 +3,9 @@
 A slave learns who its master is from name servers, as `maxq.reference.broker.membership.acting`
 decides, and from there where the HA port is, unless ``haMasterAddress`` says it. With
 ``enableSlaveActingMaster`` it acts for a master that is gone: it is shown to clients in its place,
-and serves what a slave can. What waits there to be delivered or settled, waits for the master.
-Where somebody may have acted for it a broker is not registered before it has what its group has
-(`maxq.reference.broker.membership.returning`). Units: seconds.
+and serves what a slave can. What waits there to be delivered or settled leaves by
+``reference/broker/escape``. Where somebody may have acted for it a broker is not registered before
+it has what its group has (`maxq.reference.broker.membership.returning`). Units: seconds.
 Source: RocketMQ ``BrokerController``, ``DefaultHAService``; docs/spec/acting-master.md 3.
 """
 
