@@ -187,8 +187,8 @@ class Acting:
         return [Follow(address=self.master, ha_address=event.ha_address)]
 
     def _on_announced(self, event: Announced) -> list[Effect]:
-        if self.isolated or not self.members:
-            return []  # the next poll tells who is who
+        if self.isolated:
+            return []  # the next poll tells
         impostor = event.min_id == self.me and self.members.get(self.me) not in (
             None, event.min_address,
         )  # fmt: skip

@@ -194,9 +194,9 @@ class PairMembership(Membership):
         await self._heard(Polled(asked_ns=asked_ns, members=members, copying=copying))
 
     async def announced(self, change: headers.MinBrokerIdChange) -> None:
-        if change.min_broker_id is not None and change.broker_name in (
-            None, self._config.broker_name,
-        ):  # fmt: skip
+        mine = change.broker_name in (None, self._config.broker_name)
+        impostor = change.min_broker_id == self.role_id and change.min_broker_addr != self.address
+        if change.min_broker_id is not None and mine and not impostor:
             event = Announced(
                 at_ns=now_ns(),
                 min_id=change.min_broker_id,
