@@ -14,7 +14,7 @@ of `ok` completion; the invocation's value is ``{"node": name}``.
                                           had the same and were in sync, or the bound was over
     replica-log          ReplicaLog       then: one epoch of one replica's log
 
-Three workloads have operations whose shapes are not a log's:
+Four workloads have operations whose shapes are not a log's:
 
     acquire, renew, release   value: the key (int), a queue. `ok`: granted, prolonged, given back.
         `fail`: certainly not held by this process because of this operation. A process is one
@@ -24,6 +24,9 @@ Three workloads have operations whose shapes are not a log's:
     commit-offset   [key, offset]: the consumer group of process `key` has read so far. `ok`: its
         master has taken note. ext: ``broker``.
     fetch-offset    key; ok: [key, offset], 0 for none. ext: ``broker``.
+    send-delayed    [message, delay], in ms. `ok`: the master has it. ext: ``node``, the broker set.
+    read-delayed    queue; ok: [message …]; ext: ``end``: all that is there is read; ``gap``: the
+        broker has deleted what was not read.
     apply-id   {"set", "code"}; ok adds "id": an applicant with a register code of its own was
         registered under an id.
     join       {"node"}; ok: {"node", "set", "id"}: a broker came up and is registered.
@@ -49,6 +52,7 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
 )
 AWAIT_LEVEL, REPLICA_LOG, LATE_MS = "await-level", "replica-log", "late-ms"
 COMMIT_OFFSET, FETCH_OFFSET = "commit-offset", "fetch-offset"
+SEND_DELAYED, READ_DELAYED = "send-delayed", "read-delayed"
 # Of a probe after the last heal: its sends have this in their ext, its reads are of this kind.
 PROBE_READ = PROBED = "probe"
 PROBE_STREAK = 3  # so often in a row: chance seldom makes three of three of one in seventy
@@ -127,6 +131,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     end: int
     confirmed: int | None  # confirmOffset, where it is published
     acting: bool | msgspec.UnsetType = msgspec.UNSET  # of brokers without controllers
+    isolated: bool | msgspec.UnsetType = msgspec.UNSET  # of the same: it is not in its group yet
 
 
 class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -122,10 +122,15 @@ def rows_of(path: Path) -> int:
         return int(pq.read_metadata(path).num_rows)
 
 
-def _opened(path: Path, coded: list[str] | None = None) -> pq.ParquetFile:
-    file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=coded)
-    _check_claims(file.metadata, path.stat().st_size)
-    return file
+def _opened(path: Path, coded: Sequence[str] = ()) -> pq.ParquetFile:
+    found: Any = pq.read_metadata(path)
+    _check_claims(found, path.stat().st_size)
+    there = [
+        name for name in coded if name in found.schema.names
+    ]  # of others pyarrow knows no word
+    return pq.ParquetFile(
+        path, metadata=found, page_checksum_verification=True, read_dictionary=there
+    )
 
 
 def _check_claims(found: Any, size: int) -> None:

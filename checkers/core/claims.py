@@ -486,7 +486,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="A3",
-        promise="No slave acts beside a master that runs, under the same conditions.",
+        promise="No slave acts beside a master that runs and is not isolated, under the same "
+        "conditions.",
         source=PAIRS,
         needs=(ACTS,),
         in_pairs=(ACTS,),
@@ -662,6 +663,28 @@ CLAIMS: tuple[Claim, ...] = (
         checker="offsets",
     ),
     Claim(
+        id="E1",
+        promise="An acknowledged delayed message is delivered; of a pair whose master is gone for "
+        "longer than the recovery bound and 10 s, elsewhere, while name servers and another broker "
+        "set run and nobody is cut off.",
+        source=PAIRS,
+        needs=(ALL_ACK, CLEAN, WHOLE),
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        grounds=(RECOVERY,),
+        checker="delayed",
+        mutants=("never_escapes",),
+    ),
+    Claim(
+        id="E2",
+        promise="No delayed message is delivered before its time, while clocks are right.",
+        source=PAIRS,
+        in_pairs=(),
+        grounds=(RECOVERY,),
+        checker="delayed",
+        mutants=("acting_delivers_at_once",),
+    ),
+    Claim(
         id="L1",
         promise="A set in strict mode grants one queue's lock to two clients at least a lease, "
         "less 2 s, apart, unless the lock was released in between.",
@@ -689,7 +712,44 @@ CLAIMS: tuple[Claim, ...] = (
         in_pairs=(STRICT,),
         grounds=(LOCK,),
         checker="locks",
-        mutants=("lock_without_quorum",),
+        mutants=("acting_grants_alone", "lock_without_quorum"),
+    ),
+    Claim(
+        id="L6",
+        promise="While the brokers of a set that run are a majority of it, a lock is granted to "
+        "somebody later than a lease and the recovery bound after the last grant, whoever else of "
+        "the set is silent, and nobody is cut off.",
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        in_pairs=(STRICT,),
+        grounds=(LOCK, BROKER, RECOVERY),
+        undisturbed=True,
+        checker="lock-service",
+        mutants=("waits_for_silent_member",),
+    ),
+    Claim(
+        id="L8",
+        promise="A lock for which nobody else has asked for longer than its lease is granted, with "
+        "the cluster healed, in a run whose faults only end, hold and start processes.",
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        in_pairs=(STRICT,),
+        grounds=(LOCK, RECOVERY),
+        undisturbed=True,
+        checker="lock-service",
+        mutants=(),
+    ),
+    Claim(
+        id="L9",
+        promise="So is one that its only holder has given back 2 s before, if it had been granted "
+        "when nobody else had asked for it for longer than its lease.",
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        in_pairs=(STRICT,),
+        grounds=(LOCK, RECOVERY),
+        undisturbed=True,
+        checker="lock-service",
+        mutants=("unlock_here_only",),
     ),
 )
 

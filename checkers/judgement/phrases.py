@@ -55,6 +55,18 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a broker deleted messages that were younger than their retention",
         "in {n} queues messages were deleted that were younger than their retention",
     ),
+    "delayed-lost": (
+        "a delayed message was never delivered",
+        "{n} delayed messages were never delivered",
+    ),
+    "delayed-late": (
+        "a delayed message of a lost master was not delivered elsewhere",
+        "{n} delayed messages of a lost master were not delivered elsewhere",
+    ),
+    "delayed-early": (
+        "a delayed message was delivered before its time",
+        "{n} delayed messages were delivered before their time",
+    ),
     "consumer-offset-regressed": (
         "a consumer group's committed offset went back",
         "{n} times a consumer group's committed offset went back",
@@ -66,6 +78,18 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "lease-overlap": (
         "two clients held one queue's lock at a time",
         "{n} times two clients held one queue's lock at a time",
+    ),
+    "lock-not-granted": (
+        "nobody was granted a queue's lock",
+        "{n} times nobody was granted a queue's lock",
+    ),
+    "expired-lock-kept": (
+        "a queue's lock was refused after it had run out",
+        "{n} times a queue's lock was refused after it had run out",
+    ),
+    "released-lock-kept": (
+        "a queue's lock was refused after it had been given back",
+        "{n} times a queue's lock was refused after it had been given back",
     ),
     "duplicate-id": ("a broker id was given twice", "{n} broker ids were given twice"),
     "id-changed": ("a broker got another id", "{n} brokers got another id"),

@@ -41,6 +41,10 @@ UNPLANTED: Mapping[str, str] = {
         ("A1", "A2", "A3", "A4", "N2", "N3", "N4", "N8", "N12"),
         "only a pair whose master is away has a place for it",
     ),
+    "L6": "no single answer breaks it: several requests in a row must fail",
+    **dict.fromkeys(("L8", "L9"), "only a lock that is left alone for a lease has a place for it"),
+    "E1": "only what no read has shows it, and no single answer",
+    "E2": "only a run with delayed messages has a place for it",
     "L1": "a second grant is planted under L2",
 }
 NO_PLACE = "this run has no place for it"

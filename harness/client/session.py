@@ -183,12 +183,13 @@ class Session:
             self._routes.nudge()
         return broker
 
-    async def send(self, queue: QueueName, body: bytes, *, born_ms: int) -> Outcome:
+    async def send(self, queue: QueueName, body: bytes, *, born_ms: int, level: int = 0) -> Outcome:
         """Send one message; an `ok` carries its queue offset as value, and in `ext` who answered
         and, as ``byte``, where in the commit log the message is."""
         broker = self._broker(queue)
         if broker is None:
             return Fail("no-route")
+        properties = {props.WAIT: "true", **({props.DELAY: str(level)} if level else {})}
         header = headers.SendRequest(
             topic=queue.topic,
             producer_group="maxq",
@@ -198,7 +199,7 @@ class Session:
             sys_flag=0,
             born_timestamp=born_ms,
             flag=0,
-            properties=props.encode({props.WAIT: "true"}).decode(),
+            properties=props.encode(properties).decode(),
             bname=queue.broker_set,
             unit_mode=False,  # 5.2.0 takes no request without these two
             batch=False,

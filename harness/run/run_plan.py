@@ -47,6 +47,7 @@ from maxq.histories.observed import AWAIT_LEVEL, COPIED_NS
 from maxq.histories.op import Op
 from maxq.nemeses.heals import final_heals
 from maxq.workloads import payload
+from maxq.workloads.delayed import delayed_workload
 from maxq.workloads.lock import lock_workload
 from maxq.workloads.observe import observe_workload
 from maxq.workloads.offsets import offsets_workload
@@ -104,6 +105,10 @@ def _offsets(m: Making) -> Workload:
     return offsets_workload(m.cluster, m.routes, m.group, clients=COMMITTERS)
 
 
+def _delayed(m: Making) -> Workload:
+    return delayed_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms)
+
+
 # In the order of their threads; the queue's readers are told apart by theirs, so it is the first.
 BUILT_IN: dict[str, WorkloadKind] = {
     kind.name: kind
@@ -116,6 +121,8 @@ BUILT_IN: dict[str, WorkloadKind] = {
                      "other addresses and wiped stores; applicants race for ids"),
         WorkloadKind(name="offsets", make=_offsets, about="consumer groups commit how far they "
                      "are, and ask again after a fail-over"),
+        WorkloadKind(name="delayed", make=_delayed, about="messages that are to come after a "
+                     "while, and readers of all queues of all broker sets"),
     )
 }  # fmt: skip
 

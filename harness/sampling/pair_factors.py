@@ -21,7 +21,9 @@ INSTEAD: dict[str, dict[str, str]] = {
         "3c-3r": "2r-2s", "3c-2r": "2r-2s", "1c-3r": "3r-2s", "3c-3r-2n": "2r-2s-2n",
         "3c-3r-2s": "3r-2s", "3e-3r": "2r-2s-2n",
     },
-    "workload": {"queue+registration": "queue", "queue+lock+registration": "queue+lock"},
+    "workload": {
+        "queue+registration": "queue+delayed", "queue+lock+registration": "queue+lock+delayed",
+    },
     "crash": {"power-loss": "kill"},
     "whole-stop": {"power-loss": "kill"},
     "order": {"on": "off"},

@@ -28,10 +28,25 @@ from maxq.harness.schedule.format import (
     Who,
     seconds,
 )
-from maxq.harness.schedule.options import APPLICANTS, COMMITTERS, FLUSH, LOCKERS, SPARES, Options
+from maxq.harness.schedule.options import (
+    APPLICANTS,
+    COMMITTERS,
+    DELAYED,
+    FLUSH,
+    LOCKERS,
+    SPARES,
+    Options,
+)
 from maxq.histories.fault_facts import ELECT_MASTER, INSPECT, RELEASE
 from maxq.histories.history import History
-from maxq.histories.observed import APPLY_ID, COMMIT_OFFSET, FETCH_OFFSET, PROBED
+from maxq.histories.observed import (
+    APPLY_ID,
+    COMMIT_OFFSET,
+    FETCH_OFFSET,
+    PROBED,
+    READ_DELAYED,
+    SEND_DELAYED,
+)
 from maxq.histories.op import Op
 from maxq.workloads.observe import THREADS as OBSERVERS
 from maxq.workloads.queue import QUEUES
@@ -42,6 +57,7 @@ WORKLOAD_OF = {
     **dict.fromkeys(("acquire", "renew", "release"), "lock"),
     **dict.fromkeys((APPLY_ID, *MEMBERSHIP), "registration"),
     **dict.fromkeys((COMMIT_OFFSET, FETCH_OFFSET), "offsets"),
+    **dict.fromkeys((SEND_DELAYED, READ_DELAYED), "delayed"),
 }  # fmt: skip
 
 
@@ -118,6 +134,7 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
         "lock": LOCKERS,
         "registration": SPARES + APPLICANTS,
         "offsets": COMMITTERS,
+        "delayed": DELAYED,
         **{name: kind.threads for name, kind in current().workloads.items()},
         "probe": QUEUES * options.broker_sets,
         "observe": OBSERVERS,

@@ -71,7 +71,11 @@ OF_PAIRS: dict[str, dict[str, str]] = {
     },
     "P-ASYNC": {"brokerRole": "ASYNC_MASTER", "lockInStrictMode": "false"},
 }
-ACTING = {"enableSlaveActingMaster": "true", "compatibleWithOldNameSrv": "false"}
+ACTING = {
+    "enableSlaveActingMaster": "true",
+    "enableRemoteEscape": "true",
+    "compatibleWithOldNameSrv": "false",
+}
 PAIR_TIMINGS: dict[str, dict[str, int]] = {  # ms
     "fast": {
         "brokerNotActiveTimeoutMillis": 3000,

@@ -3,7 +3,8 @@
 This module owns the start, the ports, the periodic work and the stop. The requests themselves are
 in `sends`, `pulls`, `heartbeats`, `send_back`, `transactions`, `offsets` and `lock_quorum`
 (clients), `admin`, `topic_admin`, `group_admin`, `offset_reset` and `lookup` (operators) and
-`metadata` (slaves); `schedule` delivers what is delayed.
+`metadata` (slaves); `schedule` delivers what is delayed; what a slave
+that acts does instead is in `acting_services`.
 """
 
 import asyncio
@@ -27,8 +28,10 @@ from maxq.reference.broker.client_calls.schedule import TICK_S as DELIVERY_TICK_
 from maxq.reference.broker.client_calls.schedule import Schedule
 from maxq.reference.broker.client_calls.send_back import SendBack
 from maxq.reference.broker.client_calls.sends import Sends
-from maxq.reference.broker.client_calls.slave_refusals import refusing
+from maxq.reference.broker.client_calls.slave_refusals import refusing, refusing_isolated
 from maxq.reference.broker.client_calls.transactions import Transactions
+from maxq.reference.broker.escape.acting_services import TICK_S as ACTING_TICK_S
+from maxq.reference.broker.escape.acting_services import ActingServices
 from maxq.reference.broker.locks.lock_quorum import Locks
 from maxq.reference.broker.membership.controlled import ControlledMembership
 from maxq.reference.broker.membership.membership import Membership
@@ -42,6 +45,7 @@ from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
 from maxq.reference.node import dispatcher, every, now_ns
+from maxq.reference.rpc import Handler
 from maxq.reference.settings import Settings
 from maxq.reference.wire.codes import RequestCode
 
@@ -140,8 +144,7 @@ class Broker:
             HaAdmin(config, host, store, membership),
         )
         handlers = of_known(tables, {c: h for part in parts for c, h in part.handlers().items()})
-        if config.enable_slave_acting_master:
-            handlers = refusing(handlers, lambda: membership.role == "slave")
+        handlers = self._guarded(handlers, membership)
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
         bind, port = self._config.bind_address, self._config.listen_port
         servers = [
@@ -159,6 +162,7 @@ class Broker:
         group.create_task(every(10.0, locks.expire))
         group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
         self._copy_tables(group, pool, membership)
+        self._serve_for_master(group, pool, membership)
         if locks.polls:
             group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
         self._host.log("broker.started", name=self._config.broker_name, port=port)
@@ -178,10 +182,31 @@ class Broker:
         """Copy the master's tables, now and then, and where it is another or its log has begun."""
         store, tables = self._store, self._tables
         master, known = membership.followed, membership.copy
-        pull = MetadataSync(pool, tables, store, self._host, master, known).tick
+        pull = MetadataSync(
+            pool, tables, store, self._host, master, known, lambda: not membership.is_ahead
+        ).tick
         store.on_begun = lambda: rpc.spawn(group, membership.begun())
         membership.on_follow = lambda: rpc.spawn(group, pull())
         group.create_task(every(TICK_S, pull))
+
+    def _guarded(self, handlers: dict[int, Handler], membership: Membership) -> dict[int, Handler]:
+        """The same handlers, with what a slave that may act for its master refuses, and who is not
+        in its group."""
+        if not self._config.enable_slave_acting_master:
+            return handlers
+        recalls = self._config.recall_message_enable
+        return refusing_isolated(refusing(handlers, membership, recalls=recalls), membership)
+
+    def _serve_for_master(
+        self, group: asyncio.TaskGroup, pool: rpc.Pool, membership: Membership
+    ) -> None:
+        """Deliver and settle elsewhere what waits here, while this slave acts for its master."""
+        config = self._config
+        if config.enable_slave_acting_master and config.enable_remote_escape:
+            services = ActingServices(
+                config, self._host, self._store, self._tables, membership, pool, group
+            )
+            group.create_task(every(ACTING_TICK_S, services.tick))
 
     async def _clean(
         self, group: asyncio.TaskGroup, membership: Membership, ready: Callable[[], None]

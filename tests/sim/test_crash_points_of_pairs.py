@@ -1,5 +1,6 @@
 """Crashes at points of flows of brokers without controllers, a sample; and bugs they find."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_a_flow_is_watched_and_the_same_each_time(name: str) -> None:
 
 def test_a_pair_that_never_asks_who_is_longer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slave that takes its master for the longer one in any case, as RocketMQ's: what its master
-    has lost and written anew, the slave has otherwise."""
+    has lost and written anew, the slave has otherwise. A master on its way back would see it."""
     honest = PlainSlave._on_bounds
 
     def on_bounds(self: PlainSlave, now_ns: int, event: Bounds) -> list[SlaveEffect]:
@@ -67,9 +68,10 @@ def test_a_pair_that_never_asks_who_is_longer_is_found(monkeypatch: pytest.Monke
         return honest(self, now_ns, changed)
 
     monkeypatch.setattr(PlainSlave, "_on_bounds", on_bounds)
-    name = "pair-first-copy-master" + ASYNC
-    lost = next(c for c in crashes(record(PAIR_FLOWS[name])) if c.loss == "power-all")
-    outcome = perform(PAIR_FLOWS[name], lost)
+    flow = PAIR_FLOWS["pair-first-copy-master" + ASYNC]
+    flow = replace(flow, keys={**flow.keys, "skipPreOnline": "true"})
+    lost = next(c for c in crashes(record(flow)) if c.loss == "power-all")
+    outcome = perform(flow, lost)
     assert outcome.verdict == "broken"
     assert "differs from another of its set" in outcome.why
 
@@ -96,4 +98,4 @@ def test_a_master_that_sends_what_is_not_on_its_disk_is_found(
     ]  # fmt: skip
     found = [o for c in unsynced if (o := perform(flow, c)).verdict == "broken"]
     assert found
-    assert "it has what that one has lost" in found[0].why
+    assert "stays out: " in found[0].why

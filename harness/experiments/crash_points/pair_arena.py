@@ -2,9 +2,9 @@
 
 Who is master, the settings say. After the crash the set must be whole again: all slaves in sync,
 level, and a message taken. One thing is allowed beside that, where brokers do not sync before they
-answer and power was lost: a slave that has what its master has lost stays out, and says so. Then
-nothing more is promised than that nobody was overwritten: the logs of all others agree as far as
-they go, and each acknowledged message is in some log.
+answer and power was lost: a slave that has what its master has lost stays out, or the master is
+not listed, and says so. Then nothing more is promised than that nobody was overwritten: the logs of
+all others agree as far as they go, and each acknowledged message is in some log.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,8 @@ from maxq.reference.records import PhyOffset, QueueOffset
 from maxq.reference.wire.message import decode
 
 OUT = "maxq.outOfGroup"  # what a slave says that stays out (28)
+HELD_BY = "maxq.isolatedBy"  # what a master says that is not online yet (28)
+LONGER = "its log ends at"  # and of whom it may not go past
 SETTLED_S = 3.0  # a slave that stays out does so for longer than a new connection takes
 
 
@@ -61,9 +63,11 @@ class PairArena(Arena):
         return ""  # the settings give the ids
 
     def out(self) -> dict[str, str]:
-        """The slaves that stay out, and why."""
-        told = {name: m.told()[OUT] for name, m in self.memberships().items()}
-        return {name: why for name, why in told.items() if why}
+        """The brokers that stay out as another one's log is longer, or their own, and why."""
+        told = {name: m.told() for name, m in self.memberships().items()}
+        slaves = {name: said[OUT] for name, said in told.items() if said[OUT]}
+        held = {name: said[HELD_BY] for name, said in told.items() if LONGER in said[HELD_BY]}
+        return slaves | held
 
     def become_whole(self) -> None:
         count = len(self.of(Role.BROKER))

@@ -20,19 +20,20 @@ import msgspec
 
 from maxq.reference.broker.client_calls.acknowledgement import reached
 from maxq.reference.broker.client_calls.clients import Clients
+from maxq.reference.broker.client_calls.half_reader import AT_ONCE_MAX, HalfReader
 from maxq.reference.broker.client_calls.made_topics import MadeTopics
 from maxq.reference.broker.client_calls.record_reads import record_at
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.messages import transaction
 from maxq.reference.broker.messages.half_queue import HalfQueue
 from maxq.reference.broker.messages.refusal import Refusal
-from maxq.reference.broker.messages.transaction import GROUP, NOT_FOUND, QUEUE, Half
+from maxq.reference.broker.messages.transaction import NOT_FOUND, QUEUE, Half
 from maxq.reference.broker.store.store import Store, Stored
 from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
-from maxq.reference.names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
-from maxq.reference.records import LocalProtocolError, PhyOffset, QueueOffset, some
+from maxq.reference.names import GIVEN_UP_TOPIC, HALF_TOPIC
+from maxq.reference.records import LocalProtocolError, QueueOffset, some
 from maxq.reference.rpc import Connection, Handler, NotSent, Reply
 from maxq.reference.wire import property as props
 from maxq.reference.wire.codes import RequestCode, ResponseCode
@@ -46,7 +47,6 @@ from maxq.reference.wire.message import (
 )
 
 UNKNOWN = "UNKNOWN_ERROR DEFAULT"  # Java's word for whatever its store did not do
-AT_ONCE_MAX = 200  # records read, or half messages asked about, before requests have their turn
 
 
 class Transactions:
@@ -80,10 +80,14 @@ class Transactions:
         self._topics = topics
         self._clients = clients
         self._term: int | None = None  # the master epoch that the rest is of
-        self._core = HalfQueue(QueueOffset(0), QueueOffset(0))
+        self._reader = HalfReader(store, tables)
 
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.END_TRANSACTION: self._end}
+
+    @property
+    def _core(self) -> HalfQueue:
+        return self._reader.core
 
     # Ends.
 
@@ -159,7 +163,7 @@ class Transactions:
 
     async def tick(self) -> None:
         """Ask producers about what is open for too long."""
-        if self._membership.role != "master":
+        if self._membership.role != "master" or self._membership.isolated:
             self._term = None
             return
         self._begin()
@@ -167,7 +171,7 @@ class Transactions:
         if not await self._read_all() or not self._membership.knows_the_end:
             return
         self._core.forget(self._store.bounds(HALF_TOPIC, QUEUE)[0])
-        self._remember()
+        self._reader.remember()
         now, timeout_ms = self._node.wall_ms(), self._config.transaction_time_out
         for number, due in enumerate(list(self._core.due(now, timeout_ms))):
             if number % AT_ONCE_MAX == AT_ONCE_MAX - 1:
@@ -193,43 +197,15 @@ class Transactions:
         if self._leads():
             return
         self._term = self._membership.master_epoch
-        self._core = HalfQueue(self._position(HALF_TOPIC), self._position(OP_TOPIC))
-
-    def _position(self, topic: str) -> QueueOffset:
-        first, _ = self._store.bounds(topic, QUEUE)
-        known = self._tables.offset(topic, GROUP, QUEUE) or 0
-        return QueueOffset(max(first, min(known, self._store.written(topic, QUEUE))))
+        self._reader = HalfReader(self._store, self._tables)
 
     async def _read_all(self) -> bool:
-        """Read what is new in both topics; false if this broker leads no more. Ends come first, so
-        that what has ended is never open here, not even for a moment."""
-        while True:
-            ops = self._read(OP_TOPIC, self._core.next_op)
-            for op in ops:
-                self._core.on_op(op.queue_offset, transaction.ended_offsets(op))
-            halves = [] if ops else self._read(HALF_TOPIC, self._core.next_half)
-            for waiting in halves:
-                self._core.on_half(transaction.facts(waiting))
-            if not ops and not halves:
-                return True
+        """Read what is new in both topics; false if this broker leads no more."""
+        while self._reader.read_some():
             await asyncio.sleep(0)
             if not self._leads():
                 return False
-
-    def _read(self, topic: str, offset: QueueOffset) -> list[Message]:
-        """The next records of a queue that replicas and disk have."""
-        safe, found = min(self._store.confirm_offset, self._store.durable), list[Message]()
-        units = self._store.units(topic, QUEUE, offset)
-        for _, (_, unit) in zip(range(AT_ONCE_MAX), units, strict=False):
-            if PhyOffset(unit.physical_offset + unit.size) > safe:
-                break
-            found.append(decode(self._store.record(unit))[0])
-        return found
-
-    def _remember(self) -> None:
-        for topic, offset in zip((HALF_TOPIC, OP_TOPIC), self._core.left_behind(), strict=True):
-            if offset != (self._tables.offset(topic, GROUP, QUEUE) or 0):
-                self._tables.commit_offset(topic, GROUP, QUEUE, offset)
+        return True
 
     async def _give_up(self, due: Half) -> None:
         """Put the half message where an operator may find it, and end it."""
@@ -243,8 +219,7 @@ class Transactions:
             self._node.log("broker.transaction.given-up", at=waiting.physical_offset)
 
     def _waiting(self, due: Half) -> Message:
-        unit = self._store.unit_of(HALF_TOPIC, QUEUE, due.offset)
-        return decode(self._store.record(some(unit, "what is open is in the log")))[0]
+        return some(self._reader.waiting(due.offset), "what is open is in the log")
 
     def _ask_about(self, due: Half) -> None:
         """Write the half message anew, then ask a producer of its group."""

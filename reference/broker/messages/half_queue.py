@@ -65,6 +65,10 @@ class HalfQueue:
         if offset >= self.next_half or offset in self.open:
             self._ended[offset] = copy
 
+    def on_moved(self, offset: QueueOffset) -> None:
+        """Another broker has this one now, and settles it."""
+        self._close(offset)
+
     def _close(self, offset: QueueOffset | None) -> None:
         half = None if offset is None else self.open.pop(offset, None)
         if half is not None and self._newest.get(half.key) == half.offset:

@@ -14,6 +14,7 @@ Source: RocketMQ ``ScheduleMessageService``, ``HookUtils.transformDelayLevelMess
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -83,6 +84,39 @@ def unit_code(message: Message, stored_ms: int, levels: Levels) -> int:
         return tags_code(message.tags)
     at = min(int(level), len(levels))
     return min(stored_ms + (levels[at - 1] if at else UNKNOWN_LEVEL_MS), INT64_MAX)
+
+
+@dataclass(slots=True)
+class Dues:
+    """When the messages of one level are due.
+
+    A time that is further ahead than the level's delay is of a clock that was ahead of ours, or
+    ours was set back. (Java takes such a message for due at once, and delivers it early.) Then
+    the delay counts from when we have seen it in the log. Times of `is_due` are ms of the wall
+    clock, and ns of the monotonic one.
+    """
+
+    delay_ms: int
+    _seen_end: int = 0  # where the queue ended when a message that is too far ahead was first seen
+    _seen_ns: int = 0
+
+    def is_due(self, offset: int, at_ms: int, *, now_ms: int, now_ns: int, end: int) -> bool:
+        """Whether the time of the message at `offset`, by its unit `at_ms`, has come.
+
+        Args:
+            offset: of the level's queue; asked in order.
+            at_ms: its time.
+            now_ms: the wall clock.
+            now_ns: the monotonic clock.
+            end: where the queue ends.
+        """
+        if at_ms <= now_ms:
+            return True
+        if at_ms <= now_ms + self.delay_ms:
+            return False
+        if offset >= self._seen_end:
+            self._seen_end, self._seen_ns = end, now_ns
+        return now_ns - self._seen_ns >= self.delay_ms * 1_000_000
 
 
 # --- second tries --------------------------------------------------------------------------------

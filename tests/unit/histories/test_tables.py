@@ -10,7 +10,13 @@ import pytest
 from maxq.checkers.core.elements import elements_of
 from maxq.histories.observed import ReplicaLog, encoded
 from maxq.histories.op import NEMESIS, HistoryError, Op
-from maxq.histories.parquet import check_pages, encode_parquet, read_batches, read_parquet
+from maxq.histories.parquet import (
+    check_pages,
+    encode_parquet,
+    read_batches,
+    read_coded,
+    read_parquet,
+)
 from maxq.histories.tables import EVENTS, events_table, ops_from_events
 
 POLLED = {2: [[0, 7], [1, "corrupt:ff"]], 3: [[None, -5], [4, "corrupt:ff"]]}
@@ -124,6 +130,22 @@ def test_a_row_group_that_claims_more_than_its_file_holds_is_refused(tmp_path: P
     pq.write_table(table, path, compression="zstd", row_group_size=len(table))
     with pytest.raises(HistoryError, match="row group 0 claims 1200000 rows in"):
         read_parquet(path)
+
+
+@pytest.mark.parametrize("name", ["type", "f", "value", "index"])
+def test_a_table_without_a_column_is_refused_alike(tmp_path: Path, name: str) -> None:
+    """One of a bit flipped in a column's name has none of that name."""
+    path = tmp_path / "history.parquet"
+    events = events_table(OPS, run_id="r")
+    renamed = [n if n != name else f"{n}x" for n in events.column_names]
+    pq.write_table(events.rename_columns(renamed).replace_schema_metadata(EVENTS.metadata), path)
+    for read in (
+        read_parquet,
+        lambda p: list(read_batches(p)),
+        lambda p: list(read_coded(p, [name])),
+    ):
+        with pytest.raises(HistoryError, match=rf"history\.parquet: .*\b{name}\b"):
+            read(path)
 
 
 def test_numbers_that_are_durations_are_no_events_table(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from maxq.checkers.core import claims, promises
 from maxq.checkers.core.api import Checker, Verdict
 from maxq.checkers.core.claim_sources import DECISIONS
 from maxq.checkers.judgement import claims_page
-from maxq.checkers.locks import locks
-from maxq.checkers.messages import consumer_offsets, durability, retention
+from maxq.checkers.locks import lock_service, locks
+from maxq.checkers.messages import consumer_offsets, delayed, durability, retention
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
 from maxq.checkers.replication.pairs import acting, copies
 from maxq.checkers.routing import acting_routes, routes, silent_brokers
@@ -30,7 +30,9 @@ CHECKERS: tuple[Checker, ...] = (
     acting.Acting(),
     availability.Availability(),
     locks.Locks(),
+    lock_service.LockService(),
     consumer_offsets.Offsets(),
+    delayed.Delayed(),
     routes.Routes(),
     acting_routes.ActingRoutes(),
     silent_brokers.SilentBrokers(),
@@ -62,7 +64,7 @@ def test_an_empty_history_is_evidence_for_nothing(checker: Checker, profile: Pro
 def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
     """The documents' own conditions: all-ack and a clean election for what must not be lost, and
     brokers that sync where power is lost."""
-    lossless = {"S6", "S9", "S10", "S11", "S12"}
+    lossless = {"S6", "S9", "S10", "S11", "S12", "E1"}
     all_ack = {"S9b", "S10b", "S14b"}
     wanted = {
         "P-SAFE": set(),
@@ -139,6 +141,8 @@ def test_every_anomaly_is_explained() -> None:
         "A2": ("second-acts",),
         "A3": ("acts-beside-master",),
         "A4": ("slave-took-message",),
+        "E1": ("delayed-lost", "delayed-late"),
+        "E2": ("delayed-early",),
         "S13": ("not-writable",),
         "S13b": ("dead-master-stays",),
         "S15": ("node-ended", "node-does-not-start", "node-does-not-answer"),
@@ -156,6 +160,9 @@ def test_every_anomaly_is_explained() -> None:
         "B13": ("deleted-early",),
         "L1": ("granted-too-soon",),
         "L2": ("lease-overlap",),
+        "L6": ("lock-not-granted",),
+        "L8": ("expired-lock-kept",),
+        "L9": ("released-lock-kept",),
     }
     for claim, of_claim in names.items():
         for name in of_claim:

@@ -193,3 +193,20 @@ def test_figures_are_counts_and_rates() -> None:
     assert table["getTotalTps"] == "2.0 1.0"
     assert (table["msgPutTotalTodayNow"], table["msgGetTotalTodayNow"]) == ("22", "33")
     assert table["putMessageAverageSize"] == "50.0"
+
+
+def test_a_time_too_far_ahead_waits_for_the_delay_from_when_it_was_seen() -> None:
+    """E2: by a clock that was set back nothing is delivered early, and nothing waits for ever."""
+    dues, second = delay.Dues(5000), 1_000_000_000
+
+    def due(offset: int, at_ms: int, now_ms: int, now_ns: int, end: int = 2) -> bool:
+        return dues.is_due(offset, at_ms, now_ms=now_ms, now_ns=now_ns, end=end)
+
+    assert due(0, 100_000, 100_000, 0)
+    assert not due(0, 105_000, 100_000, 0)  # the common case
+    assert not due(0, 105_001, 100_000, 10 * second)  # first seen
+    assert not due(0, 105_001, 100_000, 15 * second - 1)
+    assert due(0, 105_001, 100_000, 15 * second)
+    assert due(1, 999_000, 100_000, 15 * second)  # it was there when the first was seen
+    assert not due(2, 999_000, 100_000, 15 * second, end=3)
+    assert due(2, 999_000, 100_000, 20 * second, end=3)

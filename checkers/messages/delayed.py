@@ -1,0 +1,264 @@
+"""Delayed messages: they come, and not before their time.
+
+A message was *early* if some read that had it was over before as much time had passed since its
+send began as it was to wait (E2). It is *lost* if its send was acknowledged, and at the end, when
+it had been due for a while in a cluster that was whole, every queue of every broker set was read to
+its end and nobody had ever read it (E1).
+
+A master that is gone delays none of its messages beyond the bound (E1): the slave that acts sends
+them on to another broker set. Looked at are lulls in which nobody is doubtful or cut off, all name
+servers run, the master of a set of two is gone, its slave is not, and another set runs as a whole.
+A message of that set that was acknowledged before, on both logs, is *late* if it was due, the lull
+had lasted for the bound, and afterwards, in the lull, every queue was read to its end without it.
+
+Nothing is early or late from where a clock is first set wrong; by a clock that was set back, and
+forth again, a message is at most a delay late, so that nothing is lost by it. Nothing is lost where
+a store was tampered with, or a broker deleted messages before they were read. Claims: E1, E2
+(docs/spec/acting-master.md 8.4).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.core.promises import copies
+from maxq.checkers.evidence.observations import NEVER
+from maxq.checkers.evidence.quiescence import Lull, lulls
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.fault_facts import AWAIT_RECOVERY, TAMPERS
+from maxq.histories.history import History
+from maxq.histories.observed import READ_DELAYED, SEND_DELAYED
+from maxq.histories.op import HistoryError, Op
+
+GRACE_NS = 10_000_000_000  # after all is as it should be, a message that is due has come
+PAIR_OF = 2  # replicas of a set whose slave has what was acknowledged, whoever it is
+NS_PER_MS = 1_000_000
+
+
+class Sent(NamedTuple):
+    """A message: value, when its send began (ns) and how long it is to wait; the index at which it
+    was acknowledged, and by which set. `at` is -1 where it was not acknowledged."""
+
+    value: int
+    begun: int
+    begun_ns: int
+    delay_ns: int
+    at: int = -1
+    set: str = ""
+
+    @property
+    def due_ns(self) -> int:
+        """When it may come at the earliest."""
+        return self.begun_ns + self.delay_ns
+
+
+class Read(NamedTuple):
+    """A read of a queue: indices and times of begin and end, and whether it reached the end."""
+
+    queue: int
+    begun: int
+    begun_ns: int
+    op: Op
+    ended: bool
+
+
+class Told(NamedTuple):
+    """What clients did, and the first read of each message."""
+
+    sent: Mapping[int, Sent]
+    reads: Sequence[Read]
+    first: Mapping[int, Read]
+    gaps: bool
+
+
+class Delayed:
+    """The checker. See the module's text."""
+
+    name = "delayed"
+    claims = ("E1", "E2")
+
+    def check(self, history: History, context: Context) -> Verdict:
+        try:
+            return rule(self, history, context, _case(history, context), timed=("E1",))
+        except HistoryError as error:
+            return unreadable(self, error)
+
+
+def _case(history: History, context: Context) -> Case:
+    case = Case(judged={"E1": 0, "E2": 0})
+    until = _until(history)
+    told = _told(history)
+    for value, read in sorted(told.first.items()):
+        sent = told.sent.get(value)
+        if sent is not None and read.op.index < until:
+            case.judged["E2"] += 1
+            if read.op.time < sent.due_ns:
+                case.found.append(_early(sent, read))
+    case.counts = {"delayed-sent": len(told.sent), "delayed-read": len(told.first)}
+    late = dict(_late(history, context, told, case, until))
+    _lost(history, told, case, late)
+    case.found.extend(late.values())
+    return case
+
+
+def _until(history: History) -> int:
+    """The first act after which times prove nothing, or what a slave has."""
+    for op in history.nemesis:
+        kind = history.kinds.of(op.f)
+        if op.f in TAMPERS or (kind is not None and kind.effect == "clock"):
+            return op.index
+    return NEVER
+
+
+def _told(history: History) -> Told:
+    begun: dict[Any, Op] = {}
+    sent: dict[int, Sent] = {}
+    reads: list[Read] = []
+    first: dict[int, Read] = {}
+    gaps = False
+    for op in history.ops:
+        if op.f not in (SEND_DELAYED, READ_DELAYED):
+            continue
+        if op.type == "invoke":
+            begun[op.process] = op
+        start = begun.get(op.process)
+        if start is None or start.f != op.f:
+            continue
+        if op.f == SEND_DELAYED:
+            one = _sent(start, op)
+            sent[one.value] = one
+        elif op.type == "ok":
+            read = Read(_number(start.value), start.index, start.time, op, _says(op, "end"))
+            reads.append(read)
+            gaps |= _says(op, "gap")
+            for value in op.value if isinstance(op.value, list) else ():
+                first.setdefault(_number(value), read)
+    return Told(sent, reads, first, gaps)
+
+
+def _sent(start: Op, op: Op) -> Sent:
+    if not isinstance(start.value, list) or len(start.value) != PAIR_OF:
+        raise HistoryError(f"op {start.index}: not a message and its delay: {start.value!r:.80}")
+    value, delay_ms = map(_number, start.value)
+    of_set = str((op.ext or {}).get("node", ""))
+    at = op.index if op.type == "ok" else -1
+    return Sent(value, start.index, start.time, delay_ms * NS_PER_MS, at, of_set)
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise HistoryError(f"no number: {value!r:.80}")
+    return value
+
+
+def _says(op: Op, key: str) -> bool:
+    return bool((op.ext or {}).get(key))
+
+
+def _early(sent: Sent, read: Read) -> Found:
+    waited = (read.op.time - sent.begun_ns) / 1e9
+    said = (
+        f"Message {sent.value} was to wait for {sent.delay_ns / 1e9:g} s, and was read "
+        f"{waited:.3f} s after its send had begun (op {read.op.index})."
+    )
+    detail = {"value": sent.value, "waited": waited, "delay": sent.delay_ns / 1e9}
+    return Found("E2", "delayed-early", (sent.begun, read.op.index), said, detail)
+
+
+# --- at the end -----------------------------------------------------------------------------------
+
+
+def _lost(history: History, told: Told, case: Case, late: Mapping[int, Found]) -> None:
+    """What nobody has ever read."""
+    acked = [m for m in told.sent.values() if m.at >= 0]
+    if not acked or any(op.f in TAMPERS for op in history.ops):
+        return
+    looks = [op for op in history.nemesis if op.f == AWAIT_RECOVERY]
+    whole = looks[-1] if looks else None
+    settled = max(m.due_ns for m in acked) + GRACE_NS
+    if whole is not None:
+        settled = max(settled, whole.time + GRACE_NS)
+    queues = {read.queue for read in told.reads}
+    ended = {read.queue for read in told.reads if read.ended and read.begun_ns >= settled}
+    if whole is None or not queues or ended != queues or told.gaps:
+        why = "not every queue was read to its end once all delayed messages were due"
+        case.judged["E1"] += len(acked)
+        case.doubt("E1", why, "let the run end by itself, so that its readers come to the end")
+        return
+    for m in acked:
+        case.judged["E1"] += 1
+        if m.value not in told.first and m.value not in late:
+            case.found.append(_never(m))
+
+
+def _never(m: Sent) -> Found:
+    said = (
+        f"Message {m.value}, acknowledged by broker set {m.set} (op {m.at}) and to wait for "
+        f"{m.delay_ns / 1e9:g} s, was never delivered: no queue of any set has it at the end."
+    )
+    return Found("E1", "delayed-lost", (m.begun, m.at), said, {"value": m.value, "set": m.set})
+
+
+# --- while a master is gone -----------------------------------------------------------------------
+
+
+def _late(
+    history: History, context: Context, told: Told, case: Case, until: int
+) -> Iterator[tuple[int, Found]]:
+    """By message, what an acting slave should have sent on."""
+    if copies(context.settings or {}) < PAIR_OF:
+        return
+    bound_ns = max(context.shrink_ns, context.recovery_ns)
+    for lull in lulls(history):
+        for name in _acted_for(lull, context):
+            if lull.time.until >= until:
+                return
+            for m in told.sent.values():
+                if m.set == name and 0 <= m.at < lull.time.at:
+                    by_ns = max(m.due_ns, lull.time.at_ns + bound_ns) + GRACE_NS
+                    last = _all_read(told, lull, by_ns)
+                    if last is None or _was_read_before(told, m, lull):
+                        continue
+                    case.judged["E1"] += 1
+                    read = told.first.get(m.value)
+                    if read is None or read.op.index > last.op.index:
+                        yield m.value, _overdue(m, last, (last.op.time - m.due_ns) / 1e9)
+
+
+def _acted_for(lull: Lull, context: Context) -> Iterator[str]:
+    """The sets of two of which only the master is gone, while another set runs as a whole."""
+    s, sets = lull.state, context.broker_sets
+    known = not (s.doubtful or s.cuts or lull.time.doubt)
+    if not known or any(node.startswith("n") for node in s.gone):
+        return
+    whole = {name for name, nodes in sets.items() if not s.gone & set(nodes)}
+    for name, nodes in sorted(sets.items()):
+        if len(nodes) == PAIR_OF and s.gone & set(nodes) == {nodes[0]} and whole - {name}:
+            yield name
+
+
+def _was_read_before(told: Told, m: Sent, lull: Lull) -> bool:
+    read = told.first.get(m.value)
+    return read is not None and read.op.index < lull.time.at
+
+
+def _all_read(told: Told, lull: Lull, by_ns: int) -> Read | None:
+    """The read of a lull with which every queue was read to its end after a time."""
+    queues = {read.queue for read in told.reads}
+    for read in told.reads:
+        inside = lull.time.holds(read.begun, read.op.index)
+        if inside and read.ended and read.begun_ns >= by_ns:
+            queues.discard(read.queue)
+            if not queues:
+                return read
+    return None
+
+
+def _overdue(m: Sent, last: Read, seconds: float) -> Found:
+    said = (
+        f"Message {m.value} of broker set {m.set} (op {m.at}), whose master was gone, was due for "
+        f"{seconds:.1f} s, and in no queue of any set when all were read (op {last.op.index}): the "
+        "slave that acted did not send it on."
+    )
+    detail = {"value": m.value, "set": m.set, "late": seconds}
+    return Found("E1", "delayed-late", (m.begun, m.at, last.op.index), said, detail)

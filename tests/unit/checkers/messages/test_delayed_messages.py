@@ -1,0 +1,161 @@
+"""Delayed messages: too early, never, and not while their master is gone."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from history_recorder import SECOND_NS
+from pair_histories import Told
+
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.messages.delayed import Delayed
+from maxq.histories.fault_facts import AWAIT_RECOVERY
+from maxq.histories.observed import READ_DELAYED, SEND_DELAYED
+
+QUEUES = 2
+CONTEXT = Context(
+    broker_sets={"b0": ("b0-0", "b0-1"), "b1": ("b1-0", "b1-1")},
+    settings={
+        "broker:enableControllerMode": "false", "broker:brokerRole": "SYNC_MASTER",
+        "broker:inSyncReplicas": "2", "broker:minInSyncReplicas": "2",
+    },
+)  # fmt: skip
+
+
+class Clients(Told):
+    """What senders and readers did, at given times."""
+
+    def send(self, at: float, value: int, delay_s: int, **more: Any) -> None:  # type: ignore[override]
+        self.now = at
+        ext = {"node": "b0", **more}
+        sent = [value, delay_s * 1000]
+        self.op(more.pop("op_type", "ok"), 1, SEND_DELAYED, sent, sent, **ext)
+
+    def reads(self, at: float, *values: int, queue: int = 0, **more: Any) -> None:
+        self.now = at
+        self.op("ok", 2, READ_DELAYED, queue, list(values), node="b0", **more)
+
+    def all_read(self, at: float) -> None:
+        """Every queue is read to its end, and has nothing new."""
+        for queue in range(QUEUES):
+            self.reads(at + queue / 100, queue=queue, end=True)
+
+    def recovered(self, at: float) -> None:
+        self.now = at
+        self.begin("nemesis", AWAIT_RECOVERY, "end")
+        self.end("info", "nemesis", AWAIT_RECOVERY, {"ok": True})
+
+    def ends(self, at: float) -> "Clients":
+        self.recovered(at)
+        self.all_read(at + 11)
+        return self
+
+
+def judge(r: Clients, **more: Any) -> Verdict:
+    return Delayed().check(r.history, msgspec.structs.replace(CONTEXT, **more))
+
+
+def names(verdict: Verdict) -> list[tuple[str, str]]:
+    return [(a.claim, a.name) for a in verdict.anomalies]
+
+
+def test_what_comes_in_time_is_kept() -> None:
+    r = Clients()
+    r.send(1, 0, 5)
+    r.reads(6.2, 0)
+    assert judge(r.ends(10)).of("kept") == ("E1", "E2")
+
+
+def test_what_comes_before_its_time_is_early() -> None:
+    r = Clients()
+    r.send(1, 0, 5)
+    r.reads(5.9, 0)
+    verdict = judge(r.ends(10))
+    assert names(verdict) == [("E2", "delayed-early")]
+    assert verdict.of("broken") == ("E2",)
+
+
+def test_where_a_clock_was_set_wrong_nothing_is_early() -> None:
+    r = Clients()
+    r.act(0.5, "bump-clock", "b0-0")
+    r.send(1, 0, 5)
+    r.reads(3, 0)
+    assert judge(r.ends(10)).of("broken") == ()
+
+
+def test_what_nobody_has_ever_read_is_lost() -> None:
+    r = Clients()
+    r.send(1, 0, 5)
+    assert names(judge(r.ends(10))) == [("E1", "delayed-lost")]
+
+
+@pytest.mark.parametrize("kind", ["info", "fail"])
+def test_what_was_not_acknowledged_may_be_lost(kind: str) -> None:
+    r = Clients()
+    r.send(1, 0, 5)
+    r.reads(6.2, 0)
+    r.now = 2
+    r.op(kind, 1, SEND_DELAYED, [1, 1000], [1, 1000])  # type: ignore[arg-type]
+    assert judge(r.ends(10)).of("kept") == ("E1", "E2")
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_without_a_whole_last_read_a_loss_is_unknown(gap: bool) -> None:
+    """A queue that was not read to its end, or a part that the broker had deleted."""
+    r = Clients()
+    r.send(1, 0, 5)
+    r.reads(2, queue=1, end=True)
+    r.recovered(10)
+    r.reads(21, queue=0, end=True)
+    if gap:
+        r.reads(22, queue=1, end=True, gap=True)
+    assert "E1" in judge(r).of("not judged")
+
+
+def masterless(*, until: float = 60, read_at: float | None = None) -> Clients:
+    """The master of b0 is dead from 10 s on; a message of it is due at 11 s."""
+    r = Clients()
+    r.all_read(0.5)
+    r.send(1, 0, 10)
+    r.act(10, "kill", "b0-0")
+    if read_at is not None and read_at < 42:
+        r.reads(read_at, 0, queue=1)
+    r.all_read(42)
+    if read_at is not None and read_at > 42:
+        r.reads(read_at, 0, queue=1)
+    r.act(until, "start", "b0-0")
+    r.act(until + 1, "pause", "n0")
+    r.act(until + 2, "resume", "n0")
+    return r
+
+
+def test_what_an_acting_slave_does_not_send_on_is_late() -> None:
+    """It is there at last, since its master is back; and once."""
+    r = masterless(read_at=62)
+    assert names(judge(r.ends(70))) == [("E1", "delayed-late")]
+    assert names(judge(masterless().ends(70))) == [("E1", "delayed-late")]
+
+
+def test_what_it_sends_on_is_kept() -> None:
+    assert judge(masterless(read_at=30).ends(70)).of("kept") == ("E1", "E2")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"broker_sets": {"b0": ("b0-0", "b0-1", "b0-2"), "b1": ("b1-0", "b1-1")}},
+        {"broker_sets": {"b0": ("b0-0", "b0-1")}},
+        {"recovery_ns": 60 * SECOND_NS},
+        {"settings": {**(CONTEXT.settings or {}), "broker:minInSyncReplicas": "1",
+                      "broker:enableAutoInSyncReplicas": "true"}},
+    ],
+    ids=["of three", "no other set", "within the bound", "one log is enough"],
+)  # fmt: skip
+def test_where_nothing_is_sure_nobody_is_blamed(more: dict[str, Any]) -> None:
+    assert judge(masterless(read_at=62).ends(70), **more).of("broken") == ()
+
+
+def test_odd_values_are_unreadable_and_no_crash() -> None:
+    r = Clients()
+    r.op("ok", 1, SEND_DELAYED, "x", "x")
+    assert judge(r).of("broken") == ()

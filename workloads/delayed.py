@@ -1,0 +1,154 @@
+"""Workload delayed: messages that are to come after a while, and readers of all queues of all sets.
+
+Senders send a message with a delay level to a random queue; readers read every queue of the topic,
+since a message whose master is gone may come at another broker set. At the end, when all faults are
+healed, they read on for longer than the longest delay.
+Operations (`maxq.histories.observed`):
+
+    send-delayed   [value, delay]   ok: the master has it; delay in ms. ext: `node`, the broker set
+    read-delayed   queue            ok: [values]; ext: `end`, where all that is there was read, and
+                                    `gap`, where the broker has deleted what was not read yet
+
+Delays are those of RocketMQ's first three levels. Claims: E1, E2.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from maxq.harness.client.session import QueueName, RouteBook, Session
+from maxq.harness.contracts.cluster import Cluster, Workload
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
+from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
+from maxq.harness.generators import reserve, time_limit
+from maxq.histories.observed import READ_DELAYED, SEND_DELAYED
+from maxq.histories.op import Op
+from maxq.workloads import payload
+
+TOPIC = "maxq-delayed"
+QUEUES = 2  # of each broker set
+READERS, SENDERS = 1, 2  # threads, readers first
+DELAYS_MS = (1000, 5000, 10_000)  # of the levels 1, 2, 3
+FINAL_NS = 30_000_000_000  # that a last read takes, and some time of grace
+FINAL_GAP_NS = 100_000_000
+KEY = 0  # in payloads: a message belongs to no queue
+
+
+class Sends(msgspec.Struct, frozen=True):
+    """One thread that sends: its number among those that do, and how many it has sent."""
+
+    thread: int
+    sent: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        process = ctx.some_free_process()
+        if process is None:
+            return PENDING, self
+        value = self.sent * SENDERS + self.thread
+        delay = DELAYS_MS[ctx.rng.randrange(len(DELAYS_MS))]
+        op = Op("invoke", process, SEND_DELAYED, [value, delay], time=ctx.time)
+        return op, msgspec.structs.replace(self, sent=self.sent + 1)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+class Reads(msgspec.Struct, frozen=True):
+    """One thread that reads, one queue after the other; at the end (`gap_ns`) no faster than
+    that."""
+
+    queues: int
+    turn: int = 0
+    gap_ns: int = 0
+    next_ns: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        process = ctx.some_free_process()
+        if process is None:
+            return PENDING, self
+        time = max(ctx.time, self.next_ns)
+        op = Op("invoke", process, READ_DELAYED, self.turn % self.queues, time=time)
+        after = msgspec.structs.replace(self, turn=self.turn + 1, next_ns=time + self.gap_ns)
+        return op, after
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+class DelayedClient:
+    """Sends, or reads on from where it was in each queue."""
+
+    def __init__(
+        self, session: Session, queues: Sequence[QueueName], wall_ms: Callable[[], int]
+    ) -> None:
+        self._session = session
+        self._queues = queues
+        self._wall_ms = wall_ms
+        self._positions = [0] * len(queues)
+
+    async def open(self) -> None:
+        """Connections are made when first needed."""
+
+    async def invoke(self, op: Op) -> Outcome:
+        if op.f == READ_DELAYED:
+            return await self._read(op.value)
+        value, delay_ms = op.value
+        process = op.process if isinstance(op.process, int) else -1
+        queue = self._queues[value % len(self._queues)]
+        body = payload.encode(KEY, process, value)
+        level = DELAYS_MS.index(delay_ms) + 1
+        sent = await self._session.send(queue, body, born_ms=self._wall_ms(), level=level)
+        return Ok(op.value, ext=sent.ext) if isinstance(sent, Ok) else sent
+
+    async def _read(self, number: int) -> Outcome:
+        offset = self._positions[number]
+        found = await self._session.poll(self._queues[number], offset)
+        if isinstance(found, Fail):
+            return found
+        if found.next_offset < offset:  # a log that ends before; see the workload queue
+            return Fail(["offset-moved", [offset, found.next_offset]])
+        self._positions[number] = found.next_offset
+        ext: dict[str, object] = {
+            "node": self._queues[number].broker_set, "broker": found.broker,
+        }  # fmt: skip
+        if found.next_offset >= found.max_offset and not found.retry:
+            ext["end"] = True
+        if found.min_offset > offset:
+            ext["gap"] = True
+        values = [payload.decode(KEY, body) for _, body in found.messages]
+        return Ok([v for v in values if isinstance(v, int)], ext=ext)
+
+    async def close(self) -> None:
+        self._session.close()
+
+
+def delayed_workload(
+    cluster: Cluster, routes: RouteBook, group: asyncio.TaskGroup, *, wall_ms: Callable[[], int]
+) -> Workload:
+    """Make the workload.
+
+    Args:
+        cluster: where it runs.
+        routes: where its queues live.
+        group: the run's tasks.
+        wall_ms: the harness's wall clock, for message time stamps.
+    """
+    sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
+    queues = [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)]
+
+    def client(thread: int) -> Client:
+        return DelayedClient(Session(routes, cluster.dial, group), queues, wall_ms)
+
+    readers = ((1, Reads(len(queues), thread)) for thread in range(READERS))
+    senders = ((1, Sends(thread)) for thread in range(SENDERS))
+    last = Reads(len(queues), gap_ns=FINAL_GAP_NS)
+    return Workload(
+        name="delayed",
+        threads=READERS + SENDERS,
+        generator=reserve(*readers, *senders),
+        final_generator=time_limit(FINAL_NS, reserve((READERS, last))),
+        client=client,
+        topics={TOPIC: QUEUES},
+    )
