@@ -459,11 +459,6 @@ class Pool:
         finally:
             del self._posted[address]
 
-    def hang_up(self, address: str) -> None:
-        """Close the open connection to `address`, if there is one; the next call dials anew."""
-        if (known := self._open.pop(address, None)) is not None:
-            known.close()
-
     def release(self) -> tuple[Connection, ...]:
         """Forget the open connections, for the caller to close; the next calls dial anew."""
         released = tuple(self._open.values())

@@ -153,10 +153,6 @@ class Namesrvs:
         except (OSError, TimeoutError, RemoteProtocolError) as error:
             why = f"{type(error).__name__}: {error}"
             self._host.log("broker.group.failed", of=namesrv, why=why)
-            if self._hidden and isinstance(error, TimeoutError):
-                # After a cut TCP may be silent for a minute more. Nothing is registered here that
-                # the end of the connection would evict.
-                self._pool.hang_up(namesrv)
             return None
 
     def forget_registrations(self) -> None:
