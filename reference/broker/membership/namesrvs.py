@@ -191,24 +191,25 @@ class Namesrvs:
         )
         frame = Frame(code=RequestCode.REGISTER_BROKER, ext=to_ext(header), body=body)
         for namesrv in sorted(namesrvs, key=lambda n: n not in self._settled):
-            if await self._has_dropped(namesrv):
+            listed = await self._lists(namesrv)
+            if listed is False:
+                self._host.log("broker.dropped", by=namesrv)
+                await me.on_dropped()
                 return
-            registered = await self._call(namesrv, frame)
+            registered = listed is True and await self._call(namesrv, frame)
             registered = registered and (me.role != "slave" or bool(me.master_ha_address))
             wait_s = self._config.register_name_server_period / 1000 if registered else RETRY_S
             self._due[namesrv] = asyncio.get_running_loop().time() + wait_s
 
-    async def _has_dropped(self, namesrv: str) -> bool:
-        """Whether a name server lists others of the group, and not this broker, which must hear
-        them first: a slave may act there."""
+    async def _lists(self, namesrv: str) -> bool | None:
+        """Whether this broker may register there. Not (False) where others of the group are listed
+        and this one is not: it must hear them first, a slave may act there. None: no answer."""
         if namesrv in self._settled or not self._me.returns:
-            return False
+            return True
         found = await self._members(namesrv)
-        if not found or self._me.address in found.values():
-            return False
-        self._host.log("broker.dropped", by=namesrv)
-        await self._me.on_dropped()
-        return True
+        if found is None:
+            return None
+        return not found or self._me.address in found.values()
 
     async def _call(self, namesrv: str, frame: Frame) -> bool:
         asked_ns = now_ns()
