@@ -129,6 +129,7 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     ha_send_heartbeat_interval: Millis = 5000  # ms
     ha_housekeeping_interval: Millis = 20_000  # ms
     enable_slave_acting_master: bool = False
+    skip_pre_online: bool = False  # of enableSlaveActingMaster: be listed from the start on
     enable_remote_escape: bool = False  # an acting slave delivers and settles at other groups
     load_balance_poll_name_server_interval: Millis = 30_000  # ms that it keeps their routes
     recall_message_enable: bool = False  # whether an acting slave says 11, not 16, to 370
@@ -170,7 +171,7 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     region_id: str = "DefaultRegion"
     trace_on: bool = True
     lock_in_strict_mode: bool = False  # locks of ordered queues need totalReplicas/2+1 brokers
-    sync_broker_member_group_period: Millis = 1000  # ms; read in strict mode only
+    sync_broker_member_group_period: Millis = 1000  # ms; of strict locks, and of acting masters
     # How long a lock holds. In Java this is a system property (-D on its command line) and no key
     # of the file, where Java ignores it; here it is a line of the file under the property's name.
     lock_max_live_time: Millis = field(

@@ -178,4 +178,10 @@ DECISIONS: dict[str, Decision] = {
         "A client counts 30 s from the answer, a broker 60 s from the grant: overlaps need a "
         "forgotten table or a clock that jumps by about half a minute.",
     ),
+    "L6": Decision(
+        f"{OURS}, as to the time",
+        "RocketMQ's brokers wait 2 s for a silent member, its clients 1 s, so that nobody is "
+        "granted a lock until the member has left the group; and with controllers they grant none "
+        "in strict mode, as they do not know the group. Judged of the reference alone.",
+    ),
 }

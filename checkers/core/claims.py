@@ -486,7 +486,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="A3",
-        promise="No slave acts beside a master that runs, under the same conditions.",
+        promise="No slave acts beside a master that runs and is not isolated, under the same "
+        "conditions.",
         source=PAIRS,
         needs=(ACTS,),
         in_pairs=(ACTS,),
@@ -711,7 +712,56 @@ CLAIMS: tuple[Claim, ...] = (
         in_pairs=(STRICT,),
         grounds=(LOCK,),
         checker="locks",
-        mutants=("lock_without_quorum",),
+        mutants=("acting_grants_alone", "lock_without_quorum"),
+    ),
+    Claim(
+        id="L6",
+        promise="While the brokers of a set that run are a majority of it, a lock is granted to "
+        "somebody later than a lease and the recovery bound after the last grant, whoever else of "
+        "the set is silent, and nobody is cut off.",
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        in_pairs=(STRICT,),
+        grounds=(LOCK, BROKER, RECOVERY),
+        undisturbed=True,
+        checker="lock-service",
+        mutants=("waits_for_silent_member",),
+    ),
+    Claim(
+        id="L7",
+        promise="While the brokers of a set that run are no majority of it, nobody is granted a "
+        "lock.",
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        in_pairs=(STRICT,),
+        grounds=(LOCK, BROKER),
+        undisturbed=True,
+        checker="lock-service",
+        mutants=("acting_grants_alone", "quorum_of_one_node", "silence_is_consent"),
+    ),
+    Claim(
+        id="L8",
+        promise="A lock for which nobody else has asked for longer than its lease is granted, with "
+        "the cluster healed, in a run whose faults only end, hold and start processes.",
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        in_pairs=(STRICT,),
+        grounds=(LOCK, RECOVERY),
+        undisturbed=True,
+        checker="lock-service",
+        mutants=(),
+    ),
+    Claim(
+        id="L9",
+        promise="So is one that its only holder has given back 2 s before, if it had been granted "
+        "when nobody else had asked for it for longer than its lease.",
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        in_pairs=(STRICT,),
+        grounds=(LOCK, RECOVERY),
+        undisturbed=True,
+        checker="lock-service",
+        mutants=("unlock_here_only",),
     ),
 )
 

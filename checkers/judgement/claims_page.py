@@ -71,6 +71,10 @@ FLUSH_SLAVE_TIMEOUT can be read, and be lost. A slave whose log is longer than i
 out and says so, as long as its process runs: started again after its master's log has grown
 beyond its own, it can no longer tell.
 
+A master that comes back takes, of its own and its slaves' consumer offsets, the larger one of each
+group and queue, whatever versions say. So an offset that was reset backwards while it was gone, or
+not yet copied, may be back at the larger one, and the reset has to be repeated.
+
 | Claim | Made by |
 |---|---|
 """

@@ -36,6 +36,10 @@ ANOMALIES: Mapping[str, str] = {
     "delayed-early": "E2",
     "granted-too-soon": "L1",
     "lease-overlap": "L2",
+    "lock-not-granted": "L6",
+    "granted-without-quorum": "L7",
+    "expired-lock-kept": "L8",
+    "released-lock-kept": "L9",
     # Ids and addresses.
     "duplicate-id": "S1",
     "id-changed": "S2",

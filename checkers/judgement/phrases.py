@@ -79,6 +79,22 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "two clients held one queue's lock at a time",
         "{n} times two clients held one queue's lock at a time",
     ),
+    "lock-not-granted": (
+        "nobody was granted a queue's lock",
+        "{n} times nobody was granted a queue's lock",
+    ),
+    "granted-without-quorum": (
+        "a queue's lock was granted without a majority of its brokers",
+        "{n} times a queue's lock was granted without a majority of its brokers",
+    ),
+    "expired-lock-kept": (
+        "a queue's lock was refused after it had run out",
+        "{n} times a queue's lock was refused after it had run out",
+    ),
+    "released-lock-kept": (
+        "a queue's lock was refused after it had been given back",
+        "{n} times a queue's lock was refused after it had been given back",
+    ),
     "duplicate-id": ("a broker id was given twice", "{n} broker ids were given twice"),
     "id-changed": ("a broker got another id", "{n} brokers got another id"),
     "ghost-replica": (

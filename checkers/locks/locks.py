@@ -67,8 +67,7 @@ class Locks(KeyedChecker):
         return Leases(context.lock_lease_ns - REQUEST_NS, context.client_lease_ns)
 
     def rows(self, event: Event, known: Leases) -> Iterator[tuple[int, Asked]]:
-        _, inv_ns = begin(event.op, event.begun)
-        yield _key(event), Asked(int(event.op.process), inv_ns, event.op)
+        yield asked_of(event)
 
     def judge(
         self, key: int, rows: Sequence[Asked], known: Leases, more: object = None
@@ -109,6 +108,16 @@ class Locks(KeyedChecker):
         results: Mapping[int, LockJudgement],
     ) -> Verdict:
         return rule(self, history, context, _case(results))
+
+
+def asked_of(event: Event) -> tuple[int, Asked]:
+    """The key of an event, and what it is of that lock.
+
+    Raises:
+        HistoryError: the value is no key.
+    """
+    _, inv_ns = begin(event.op, event.begun)
+    return _key(event), Asked(int(event.op.process), inv_ns, event.op)
 
 
 def grants_of(rows: Sequence[Asked]) -> tuple[list[Grant], int]:

@@ -121,6 +121,7 @@ class Observer:
             end=int(end) if end.isdecimal() else 0,
             confirmed=None,
             acting=info.table.get("maxq.acting") == "true",
+            isolated=info.table.get("maxq.isolated") == "true",
         )
 
     async def replica(

@@ -28,7 +28,7 @@ from maxq.reference.broker.client_calls.schedule import TICK_S as DELIVERY_TICK_
 from maxq.reference.broker.client_calls.schedule import Schedule
 from maxq.reference.broker.client_calls.send_back import SendBack
 from maxq.reference.broker.client_calls.sends import Sends
-from maxq.reference.broker.client_calls.slave_refusals import refusing
+from maxq.reference.broker.client_calls.slave_refusals import refusing, refusing_isolated
 from maxq.reference.broker.client_calls.transactions import Transactions
 from maxq.reference.broker.escape.acting_services import TICK_S as ACTING_TICK_S
 from maxq.reference.broker.escape.acting_services import ActingServices
@@ -182,17 +182,20 @@ class Broker:
         """Copy the master's tables, now and then, and where it is another or its log has begun."""
         store, tables = self._store, self._tables
         master, known = membership.followed, membership.copy
-        pull = MetadataSync(pool, tables, store, self._host, master, known).tick
+        pull = MetadataSync(
+            pool, tables, store, self._host, master, known, lambda: not membership.is_ahead
+        ).tick
         store.on_begun = lambda: rpc.spawn(group, membership.begun())
         membership.on_follow = lambda: rpc.spawn(group, pull())
         group.create_task(every(TICK_S, pull))
 
     def _guarded(self, handlers: dict[int, Handler], membership: Membership) -> dict[int, Handler]:
-        """The same handlers, with what a slave refuses that may act for its master."""
+        """The same handlers, with what a slave that may act for its master refuses, and who is not
+        in its group."""
         if not self._config.enable_slave_acting_master:
             return handlers
         recalls = self._config.recall_message_enable
-        return refusing(handlers, lambda: membership.role == "slave", recalls=recalls)
+        return refusing_isolated(refusing(handlers, membership, recalls=recalls), membership)
 
     def _serve_for_master(
         self, group: asyncio.TaskGroup, pool: rpc.Pool, membership: Membership

@@ -13,12 +13,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from machines import SETTINGS, finds
 
 from maxq.reference.broker.membership.acting import (
+    HAND_OVER_NS,
     Act,
     Acting,
     Announced,
     Follow,
     Leave,
     Named,
+    Offered,
+    Online,
     Polled,
 )
 from maxq.reference.records import BrokerId
@@ -107,14 +110,23 @@ class ActingMachine(RuleBasedStateMachine):
         assert self.brokers[who].acts == acts
 
     @rule(who=IDS)
-    def nonsense_is_heard(self, who: int) -> None:
-        """Of a stranger that has this one's id, or without an address."""
+    def strange_things_are_heard(self, who: int) -> None:
+        """Of a stranger that has this one's id, or without an address; and an unlisted master
+        announces itself: it is copied, and who acts goes on, but takes no commits."""
         self.now += 1
         core = self.brokers[who]
         acts = core.acts
         assert core.step(Announced(at_ns=self.now, min_id=-1, min_address="x:1")) == []
         assert core.step(Announced(at_ns=self.now, min_id=who, min_address="")) == []
+        offer = Offered(at_ns=self.now, master_address=ADDRESS[0], ha_address="m:2")
+        assert all(isinstance(effect, Follow) for effect in core.step(offer))
+        assert core.hands_over(self.now) == (who != 0)
+        assert not core.hands_over(self.now + HAND_OVER_NS)
         assert core.acts == acts
+
+    @invariant()
+    def who_acts_takes_no_tables(self) -> None:
+        assert not any(b.acts and b.listed for b in getattr(self, "brokers", ()))
 
     @invariant()
     def a_slave_acts_by_the_newest_word(self) -> None:
@@ -139,7 +151,7 @@ def test_an_older_word_over_a_newer_one_is_found(monkeypatch: Any) -> None:
         return honest(self, event)
 
     monkeypatch.setattr(Acting, "step", step)
-    finds(ActingMachine)
+    finds(ActingMachine, settings(SETTINGS, max_examples=1000))
 
 
 def test_an_empty_group_taken_for_me_is_found(monkeypatch: Any) -> None:
@@ -165,6 +177,42 @@ def test_a_slave_leaves_its_master_only_when_that_one_is_gone() -> None:
     assert core.step(gone) == [Act(on=True), Leave()]
     back = Announced(at_ns=4, min_id=0, min_address="m:1", ha_address="m:2")
     assert core.step(back) == [Act(on=False), Follow(address="m:1", ha_address="m:2")]
+
+
+def isolated() -> Acting:
+    return Acting(me=BrokerId(1), enabled=True, eviction_ns=5, isolated=True)
+
+
+def test_a_slave_that_starts_copies_the_listed_master_first() -> None:
+    """P8; whatever overtakes that."""
+    core = isolated()
+    listed = {0: "m:1", 2: "b:1"}
+    assert core.step(Polled(asked_ns=1, members=listed)) == [Follow(address="m:1", ha_address="")]
+    assert core.step(Polled(asked_ns=2, members=listed)) == []
+    assert core.step(Announced(at_ns=3, min_id=1, min_address="a:1")) == []
+    assert core.step(Named(asked_ns=4, master_address="m:1", ha_address="m:2")) == []
+    assert (core.isolated, core.acts) == (True, False)
+    assert core.step(Polled(asked_ns=5, members=listed, copying=True)) == [Online()]
+    assert not core.isolated
+
+
+def test_a_slave_that_starts_waits_for_no_master_that_is_not_listed() -> None:
+    """Its own former entry says that the group is there; an empty one says nothing for a while."""
+    core = isolated()
+    assert core.step(Polled(asked_ns=1, members={1: "a:1"})) == [Online()]
+    assert core.step(Polled(asked_ns=2, members={1: "a:1"})) == [Act(on=True)]
+    alone = isolated()
+    assert alone.step(Polled(asked_ns=1, members={})) == []
+    assert alone.step(Polled(asked_ns=5, members={})) == []
+    assert alone.step(Polled(asked_ns=6, members={})) == [Online()]
+
+
+def test_another_master_is_not_believed_while_one_is_copied() -> None:
+    core = isolated()
+    core.step(Polled(asked_ns=1, members={0: "m:1"}))
+    other = Offered(at_ns=2, master_address="n:1", ha_address="n:2", copying=True)
+    assert core.step(other) == []
+    assert core.master == "m:1"
 
 
 def test_without_the_key_a_slave_follows_and_never_acts() -> None:

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from machines import SETTINGS, finds
 
 from maxq.reference.broker.replication.plain import plain_events as events
-from maxq.reference.broker.replication.plain.plain_master import PlainMaster
+from maxq.reference.broker.replication.plain.plain_master import PlainLink, PlainMaster
 from maxq.reference.broker.replication.plain.plain_slave import PlainSlave
 from maxq.reference.records import PhyOffset
 from maxq.reference.wire.plain_ha import LogPiece
@@ -59,6 +59,7 @@ class PairMachine(RuleBasedStateMachine):
 
     def fresh(self) -> PlainMaster:
         end = PhyOffset(len(self.log))
+        self.synced = end
         return PlainMaster(settings=CONFIG, start=PhyOffset(0), end=end, counted=end)
 
     # Carrying out.
@@ -69,6 +70,7 @@ class PairMachine(RuleBasedStateMachine):
                 case events.SendPiece():
                     data = self.log[effect.start : effect.start + effect.size]
                     assert len(data) == effect.size
+                    assert not data or effect.start + effect.size <= self.synced, "S8: not synced"
                     for slave in self.slaves:
                         if slave.link == effect.link:
                             slave.down.append(LogPiece(start=effect.start, data=data))
@@ -79,6 +81,7 @@ class PairMachine(RuleBasedStateMachine):
                 case events.Acknowledge():
                     end, copies = self.waits.pop(effect.ticket)
                     assert self.copies(end) >= copies, (end, copies)
+                    assert end <= self.synced, "S6: not on the disk"
                 case events.GiveUp():
                     del self.waits[effect.ticket]
 
@@ -122,9 +125,9 @@ class PairMachine(RuleBasedStateMachine):
 
     # Rules.
 
-    @rule(size=st.integers(1, 40), copies=st.integers(1, 3))
-    def the_master_writes(self, size: int, copies: int) -> None:
-        """Bytes that no log of another life has."""
+    @rule(size=st.integers(1, 40), copies=st.integers(1, 3), at_once=st.booleans())
+    def the_master_writes(self, size: int, copies: int, at_once: bool) -> None:
+        """Bytes that no log of another life has; they count at once, or when they are synced."""
         self.byte += 1
         room = FILE - len(self.log) % FILE
         self.log += bytes([self.byte % 256]) * min(size, room)
@@ -132,10 +135,16 @@ class PairMachine(RuleBasedStateMachine):
             here = slave.frozen is None and slave.start + len(slave.log) <= len(self.log)
             slave.unseen |= here and slave.log != self.part(slave)
         end = PhyOffset(len(self.log))
-        self.lead(events.Written(end=end, counted=end))
+        self.synced = end if at_once else self.synced
+        self.lead(events.Written(end=end, counted=self.synced))
         self.tickets += 1
         self.waits[self.tickets] = (end, copies)
         self.lead(events.Await(ticket=self.tickets, end=end, copies=copies))
+
+    @rule()
+    def the_master_syncs(self) -> None:
+        self.synced = PhyOffset(len(self.log))
+        self.lead(events.Written(end=self.synced, counted=self.synced))
 
     @rule(rounds=st.integers(1, 6))
     def it_flows(self, rounds: int) -> None:
@@ -220,6 +229,20 @@ TestPair.settings = settings(SETTINGS, max_examples=100)
 def test_a_master_that_believes_every_report_is_found(monkeypatch: Any) -> None:
     """As RocketMQ's: a report beyond its end counts as a copy."""
     monkeypatch.setattr(PlainMaster, "_fault", lambda self, link, offset: "")
+    finds(PairMachine)
+
+
+def test_a_master_that_sends_what_is_not_synced_is_found(monkeypatch: Any) -> None:
+    honest = PlainMaster._sendable
+
+    def to_the_end(self: PlainMaster, link: PlainLink) -> int:
+        counted, self.counted = self.counted, self.end
+        try:
+            return honest(self, link)
+        finally:
+            self.counted = counted
+
+    monkeypatch.setattr(PlainMaster, "_sendable", to_the_end)
     finds(PairMachine)
 
 

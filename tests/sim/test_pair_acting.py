@@ -3,62 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from reference_world import (
-    BROKER,
-    BROKER_CONF,
-    NAMESRV,
-    NAMESRV_CONF,
-    Cluster,
-    Process,
-    bodies,
-    create_topic,
-    ext,
-)
+from pair_world import SLAVE, THIRD, Group
+from reference_world import BROKER, bodies, ext
 
 from maxq.reference.wire.codes import RequestCode
-from maxq.reference.wire.route import TopicRouteData
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-SLAVE, THIRD = "198.18.0.64:10911", "198.18.0.80:10911"
-GROUP = {
-    **BROKER_CONF, "totalReplicas": "3", "inSyncReplicas": "2", "slaveTimeout": "1500",
-    "slaveReadEnable": "true", "enableSlaveActingMaster": "true",
-    "brokerNotActiveTimeoutMillis": "3000", "registerNameServerPeriod": "10000",
-}  # fmt: skip
-MASTER_CONF = {**GROUP, "brokerRole": "SYNC_MASTER", "brokerId": "0"}
-NAMESRV_ACTING = {**NAMESRV_CONF, "supportActingMaster": "true"}
-SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-
-
-class Group(Cluster):
-    """A master and two slaves, whose logs are equal."""
-
-    def __init__(self, *, old: bool, push: bool) -> None:
-        super().__init__()
-        self.more = {"compatibleWithOldNameSrv": str(old).lower()}
-        pushes = {"notifyMinBrokerIdChanged": str(push).lower()}
-        self.up("namesrv", "namesrv", {**NAMESRV_ACTING, **pushes})
-        self.brokers: dict[str, Process] = {}
-        self.start_broker("b1", 0)
-        create_topic(self)
-        for name, number in (("b2", 1), ("b3", 2)):
-            self.start_broker(name, number)
-        self.until(lambda: self.brokers["b1"].node.membership.in_sync_count == 3)
-
-    def start_broker(self, name: str, number: int) -> None:
-        role = {} if number == 0 else {"brokerRole": "SLAVE", "brokerId": str(number)}
-        self.brokers[name] = self.up(name, "broker", {**MASTER_CONF, **self.more, **role})
-
-    def acting(self) -> list[str]:
-        live = {n: p for n, p in self.brokers.items() if p.healthy}
-        return [n for n, p in live.items() if p.node.membership.acts]
-
-    def shown(self) -> dict[str, str]:
-        """Who a name server shows to clients."""
-        answer = self.ask(NAMESRV, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
-        [data] = TopicRouteData.from_json(answer.body).broker_datas
-        return {str(i): a for i, a in data.broker_addrs.items()}
 
 
 @pytest.fixture(params=[(False, False), (True, False), (False, True)],

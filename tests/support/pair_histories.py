@@ -24,11 +24,11 @@ class Told(Recorder):
         self.begin(NEMESIS, f, f"{f}@{at}")
         self.end("info", NEMESIS, f, {node: {"holds": True}})
 
-    def says(self, at: float, node: str, *, acting: bool) -> int:
+    def says(self, at: float, node: str, *, acting: bool, isolated: bool = False) -> int:
         self.now = at
         view = ReplicaView(
             node=node, set="b0", address=f"{node}:1", id=None, leads=False, epochs=(), end=0,
-            confirmed=None, acting=acting,
+            confirmed=None, acting=acting, isolated=isolated,
         )  # fmt: skip
         return self.op("ok", 9, OBSERVE_REPLICA, {"node": node}, encoded(view))
 

@@ -3,8 +3,9 @@
 Judged in lulls: times between two acts of the nemesis, in which the state is known. A lull counts
 from the bound for a silent member on, and only one in which no node is doubtful, nobody is cut off
 and all name servers run. A set whose master is gone then has one acting slave, the smallest that
-runs (A1), and no other (A2); in a set whose master runs no slave acts (A3). What a slave says was
-so when it was asked, so an answer counts if its question and answer lie in the lull.
+runs (A1), and no other (A2); in a set whose master runs no slave acts (A3), counted from when that
+master last said that it is isolated: until it has what its slaves have, one of them acts. What a
+slave says was so when it was asked, so an answer counts if its question and answer lie in the lull.
 
 Claims: A1, A2, A3 (docs/spec/acting-master.md 8.3), of brokers without controllers.
 """
@@ -72,6 +73,7 @@ def _judged(
 ) -> Iterator[tuple[str, Found | None]]:
     """What each answer of a set's slaves in a lull comes to: of which claim, and what is wrong."""
     time, gone = lull.time, lull.state.gone
+    isolated = [s for s in said.get(nodes[0], ()) if s.view.isolated is True]
     running = [n for n in nodes[1:] if n not in gone]
     for node in running:
         for s in said.get(node, ()):
@@ -80,6 +82,8 @@ def _judged(
                 continue
             acts = s.view.acting is True
             if nodes[0] not in gone:
+                if any(s.begun_ns - bound_ns <= i.begun_ns <= s.begun_ns for i in isolated):
+                    continue
                 yield "A3", _beside(name, s, nodes[0], bound_ns) if acts else None
             elif node == running[0]:
                 yield "A1", None if acts else _nobody(name, s, nodes[0], bound_ns)

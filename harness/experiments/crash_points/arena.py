@@ -2,17 +2,18 @@
 
 One client sends message after message to whoever is master and remembers what was acknowledged.
 Nodes are configured as a run's are (profile P-SAFE, SYNC_FLUSH), with a timing that is shorter than
-`fast`, since only order matters here. Times are seconds of virtual time.
+`fast`, since only order matters here. Brokers without controllers are in
+`maxq.harness.experiments.crash_points.pair_arena`. Times are seconds of virtual time.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 
 from maxq.harness.contracts.environment import CLIENT_ADDRESS, Role, machine_address
-from maxq.harness.contracts.target import Node, Settings, Topology, plan
+from maxq.harness.contracts.target import Node, Profile, Settings, Topology, plan
 from maxq.harness.simulation.crash_points import Crash, PointDisk, Points
 from maxq.harness.simulation.disk import SimDisk
 from maxq.harness.simulation.loop import SimLoop
@@ -69,6 +70,10 @@ class Refuses(Exception):
     """The victim refuses to start and names a file."""
 
 
+class HeldBack(Exception):
+    """A broker stays out by itself and says why: what it has, its master has lost."""
+
+
 REFUSALS = (
     *(CorruptEpochs, CorruptLog, CorruptRaftLog, CorruptTable, CorruptWatermark),
     *(ForeignRaftLog, IdentityError),
@@ -90,7 +95,11 @@ class Arena:
         crash: where; None to record the points.
         controllers, brokers: how many.
         keys: more settings of the brokers.
+        sync_flush: whether brokers sync before they answer.
     """
+
+    profile: ClassVar[Profile] = "P-SAFE"
+    quick: ClassVar[Mapping[Role, Mapping[str, str]]] = QUICK
 
     def __init__(
         self,
@@ -99,7 +108,10 @@ class Arena:
         controllers: int,
         brokers: int,
         keys: Mapping[str, str] | None = None,
+        sync_flush: bool = True,
     ) -> None:
+        self.crash = crash
+        self.sync_flush = sync_flush
         self.world = World(SEED)
         self.oracle = Oracle(self.world)
         self.points = Points(crash)
@@ -114,7 +126,7 @@ class Arena:
         self._sent = 0
         self._sending = True
         topology = Topology(controllers=controllers, broker_sets=1, replicas=brokers)
-        self._settings = Settings(topology=topology, profile="P-SAFE", sync_flush=True)
+        self._settings = Settings(topology=topology, profile=self.profile, sync_flush=sync_flush)
         self.nodes: dict[str, Node] = {n.name: n for n in plan(topology)}
         self._client, _ = self.world.process(self.world.add_machine("client", CLIENT_ADDRESS))
         for number, name in enumerate(self.nodes, start=1):
@@ -135,7 +147,7 @@ class Arena:
             node, machine = self.nodes[name], self.world.machines[name]
             text = ReferenceTarget().config(node, self._settings, addresses, f"/{name}")
             lines = dict(line.split("=", 1) for line in text.splitlines())
-            lines |= QUICK[node.role] | (self._keys if node.role is Role.BROKER else {})
+            lines |= dict(self.quick[node.role]) | (self._keys if node.role is Role.BROKER else {})
             content = "".join(f"{k}={v}\n" for k, v in lines.items()).encode()
             configs, _ = parse_node(node.role.value, content, name)
             loop, host = self.world.process(machine)
@@ -217,6 +229,10 @@ class Arena:
     def leader(self) -> str | None:
         """The controller that leads."""
         return next((n for n, c in self.controllers().items() if c.leads), None)
+
+    def is_led(self) -> bool:
+        """Whether there is who says which broker is master."""
+        return self.leader() is not None
 
     # Time.
 
@@ -329,6 +345,7 @@ class Arena:
 
         Raises:
             NotWhole: it does not, or a node has failed.
+            HeldBack: a broker stays out, as it must.
         """
         count = len(self.of(Role.BROKER))
         self.until(lambda: self._sound() and self.in_sync(count), "every replica is in sync")
@@ -343,7 +360,7 @@ class Arena:
         return (
             self._sound()
             and master is not None
-            and self.leader() is not None
+            and self.is_led()
             and self.in_sync(len(stores))
             and {store.end for store in stores.values()} == {stores[master].confirm_offset}
         )
@@ -362,6 +379,15 @@ class Arena:
                     raise Refuses(describe(failure))
                 raise NotWhole(f"{name} failed: {describe(failure)}")
         return len(self.processes) == len(self.nodes)
+
+    def id_fault(self) -> str:
+        """What is wrong with the brokers' ids; empty if nothing is."""
+        ids = sorted(self.identity(name) or 0 for name in self.of(Role.BROKER))
+        given = self.ids_given()
+        lost = len(given) - len(ids)
+        if len(set(ids)) < len(ids) or not set(ids) <= set(given) or lost > self.replaced_count:
+            return f"brokers have the ids {ids}, controllers gave {given}"
+        return ""
 
     def missing(self) -> list[bytes]:
         """Acknowledged messages that the master does not have, without those that are old and lie

@@ -7,6 +7,7 @@ mended, and the cluster must become whole: a master, all replicas in its SyncSta
 message taken. Nothing that was acknowledged may be missing, every store keeps its id and none is
 lost, and the oracle must have seen nothing. A node that refuses to start, naming a damaged file, is
 replaced as an operator would: its store is removed; that is counted apart, and must have a reason.
+Counted apart as well is a set of which a broker stays out by itself, and says why.
 
 Times are seconds of virtual time.
 """
@@ -19,12 +20,12 @@ from typing import Any, Literal
 import msgspec
 
 from maxq.harness.contracts.environment import Role
-from maxq.harness.experiments.crash_points.arena import Arena, NotWhole, Refuses
+from maxq.harness.experiments.crash_points.arena import Arena, HeldBack, NotWhole, Refuses
 from maxq.harness.simulation.crash_points import Crash, Point, loss_draws, watched_messages
 
 DOWN_S = 0.3  # how long a victim is down
 EPOCH_FILES = ("epochFileCheckpoint", "epochFileCheckpoint.bak")
-Verdict = Literal["whole", "refused", "broken"]
+Verdict = Literal["whole", "refused", "held-back", "broken"]
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -54,6 +55,13 @@ class Flow:
     controllers: int = 1
     brokers: int = 3
     keys: dict[str, str] = field(default_factory=dict)  # more settings of the brokers
+    sync_flush: bool = True
+    arena: type[Arena] = Arena
+
+    def begun(self, crash: Crash | None) -> Arena:
+        """A cluster that is to crash there."""
+        return self.arena(crash, controllers=self.controllers, brokers=self.brokers,
+                          keys=self.keys, sync_flush=self.sync_flush)  # fmt: skip
 
 
 def nothing(arena: Arena) -> None:
@@ -323,8 +331,7 @@ def record(flow: Flow) -> list[Point]:
     Raises:
         NotWhole: it does not do what its name says, or breaks something without any crash.
     """
-    arena = Arena(None, controllers=flow.controllers, brokers=flow.brokers,
-                  keys=flow.keys)  # fmt: skip
+    arena = flow.begun(None)
     try:
         with watched_messages(arena.points):
             victim = _run(flow, arena)
@@ -340,8 +347,7 @@ def record(flow: Flow) -> list[Point]:
 
 def perform(flow: Flow, crash: Crash) -> Outcome:
     """Run a flow, crash its victim at a point, and see what comes of it."""
-    arena = Arena(crash, controllers=flow.controllers, brokers=flow.brokers,
-                  keys=flow.keys)  # fmt: skip
+    arena = flow.begun(crash)
     verdict: Verdict = "whole"
     why = ""
     try:
@@ -356,6 +362,8 @@ def perform(flow: Flow, crash: Crash) -> Outcome:
                 verdict, why = "refused", str(refusal)
                 arena.replace(victim)
                 _judge(arena)
+    except HeldBack as held:
+        verdict, why = "held-back", str(held)
     except (NotWhole, AssertionError) as error:
         verdict, why = "broken", f"{type(error).__name__}: {error}"
     finally:
@@ -389,10 +397,7 @@ def _judge(arena: Arena) -> None:
     missing = arena.missing()
     if missing:
         raise NotWhole(f"{len(missing)} acknowledged messages are missing, first {missing[0]!r}")
-    ids = sorted(arena.identity(name) or 0 for name in arena.of(Role.BROKER))
-    given = arena.ids_given()
-    lost = len(given) - len(ids)
-    if len(set(ids)) < len(ids) or not set(ids) <= set(given) or lost > arena.replaced_count:
-        raise NotWhole(f"brokers have the ids {ids}, controllers gave {given}")
+    if fault := arena.id_fault():
+        raise NotWhole(fault)
     if arena.oracle.anomalies:
         raise NotWhole(f"the oracle saw {arena.oracle.anomalies[0]}")

@@ -61,11 +61,12 @@ class HaAdmin:
         await self._membership.announced(from_ext(MinBrokerIdChange, request.ext))
         return request.answer(ResponseCode.SUCCESS)
 
-    def _info(self, request: Frame, connection: Connection) -> Reply:
-        """Where this master's HA port is. Nobody is believed who announces another master here: the
-        controller names it."""
+    async def _info(self, request: Frame, connection: Connection) -> Reply:
+        """Where this master's HA port is; or somebody announces a master."""
         asked = from_ext(HaInfo, request.ext)
         info = self._membership.ha_info()
+        if asked.master_ha_address:
+            await self._membership.offered(asked)
         if asked.master_ha_address or info is None:
             return request.answer(ResponseCode.SUCCESS)
         return request.answer(ResponseCode.SUCCESS, ext=to_ext(info))

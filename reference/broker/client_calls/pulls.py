@@ -142,10 +142,11 @@ class Pulls:
         limit = h.suspend_timeout_millis
         if not self._config.long_polling_enable:
             limit = self._config.short_polling_time_mills
-        found = self._find(h, wanted)
+        found, turns = self._find(h, wanted), self._membership.turns
         try:
             async with asyncio.timeout(min(max(limit, 0), pull.HOLD_MS_MAX) / 1000):
-                while self._is_all_seen(h, found):
+                # Who begins to serve the queues, or ends it, sends who waits to look elsewhere.
+                while self._is_all_seen(h, found) and self._membership.turns == turns:
                     await self._store.wait(h.topic, h.queue_id)
                     found = self._find(h, wanted)
         except TimeoutError:

@@ -56,8 +56,8 @@ class Schedule:
 
     def tick(self) -> None:
         """Deliver what is due, and remember what is delivered for good."""
-        if self._membership.role != "master":
-            self._term = None
+        if self._membership.role != "master" or self._membership.isolated:
+            self._term = None  # others may be further
             return
         if self._term != self._membership.master_epoch:
             self._begin()

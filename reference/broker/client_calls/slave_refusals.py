@@ -1,14 +1,21 @@
-"""What a slave that may act for its master refuses, and how.
+"""What a broker of a group that acts refuses, and how: a slave, or who is isolated.
 
 It serves reads, offsets and locks. What has to be stored, or would change a table that its master
 owns, it refuses with the codes of RocketMQ; topics, groups and their deletion RocketMQ's slaves
-take, until the next copy of the master's tables. Source: docs/spec/acting-master.md 3.
+take, until the next copy of the master's tables.
+
+An isolated broker (`maxq.reference.broker.membership.pre_online`) has tables that are older than
+its group's, or may be: it answers no offset and takes none, stores nothing and grants no lock.
+RocketMQ's serves all that reaches its ports; an offset that was committed there was gone 5 s later.
+An acting slave takes no offsets while it hands over. Source: docs/spec/acting-master.md 3.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
+from typing import Protocol
 
 from maxq.reference.rpc import Connection, Handler, Reply, refuse
+from maxq.reference.wire.bodies import LockResponse
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 
@@ -45,15 +52,62 @@ REFUSED: Mapping[int, tuple[ResponseCode, str]] = {
     RequestCode.DELETE_SUBSCRIPTIONGROUP: _NO_TABLES,
 }
 
+_ISOLATED = (ResponseCode.SYSTEM_ERROR, "this broker is isolated: it is not in its group yet")
+WHILE_ISOLATED: Mapping[int, tuple[ResponseCode, str]] = {
+    RequestCode.SEND_MESSAGE: _NO_SENDS,
+    RequestCode.SEND_MESSAGE_V2: _NO_SENDS,
+    RequestCode.SEND_BATCH_MESSAGE: _NO_SENDS,
+    RequestCode.QUERY_CONSUMER_OFFSET: _ISOLATED,
+    RequestCode.UPDATE_CONSUMER_OFFSET: _ISOLATED,
+    RequestCode.CONSUMER_SEND_MSG_BACK: _ISOLATED,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _ISOLATED,
+    RequestCode.END_TRANSACTION: _NO_ENDS,
+    RequestCode.LOCK_BATCH_MQ: (ResponseCode.SUCCESS, ""),
+}
+NO_LOCKS = LockResponse(lock_ok_mq_set=()).to_json()
+_HANDS_OVER = "this broker hands over to its master, which is back"
+
+
+class Self(Protocol):
+    """The broker's place; its `Membership`."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def isolated(self) -> bool: ...
+    @property
+    def hands_over(self) -> bool: ...
+
+
+def refusing_isolated(handlers: Mapping[int, Handler], me: Self) -> dict[int, Handler]:
+    """The same handlers, with the refusals of who is isolated or hands over, while that is so."""
+
+    def guarded(code: int, handler: Handler) -> Handler:
+        answer, remark = WHILE_ISOLATED[code]
+        body = NO_LOCKS if code == RequestCode.LOCK_BATCH_MQ else None
+        commits = code == RequestCode.UPDATE_CONSUMER_OFFSET
+
+        def handle(request: Frame, connection: Connection) -> Reply | Awaitable[Reply]:
+            if me.isolated:
+                return request.answer(answer, remark or None, body=body)
+            if commits and me.hands_over:
+                return request.answer(ResponseCode.SYSTEM_ERROR, _HANDS_OVER)
+            return handler(request, connection)
+
+        return handle
+
+    own = {code: guarded(code, handlers[code]) for code in WHILE_ISOLATED if code in handlers}
+    return {**handlers, **own}
+
 
 def refusing(
-    handlers: Mapping[int, Handler], is_slave: Callable[[], bool], *, recalls: bool = False
+    handlers: Mapping[int, Handler], me: Self, *, recalls: bool = False
 ) -> dict[int, Handler]:
     """The same handlers, with a slave's refusals while it is one; `recalls` is
     ``recallMessageEnable``, without which a recall is refused as such first."""
     refused = REFUSED if recalls else {**REFUSED, RequestCode.RECALL_MESSAGE: _NO_RECALLS}
     guarded = {
-        code: partial(_guarded, handlers.get(code, refuse), is_slave, answer, remark)
+        code: partial(_guarded, handlers.get(code, refuse), me, answer, remark)
         for code, (answer, remark) in refused.items()
     }
     return {**handlers, **guarded}
@@ -61,12 +115,12 @@ def refusing(
 
 def _guarded(
     handler: Handler,
-    is_slave: Callable[[], bool],
+    me: Self,
     code: ResponseCode,
     remark: str,
     request: Frame,
     connection: Connection,
 ) -> Reply | Awaitable[Reply]:
-    if is_slave():
+    if me.role == "slave":
         return request.answer(code, remark)
     return handler(request, connection)

@@ -163,7 +163,7 @@ class Transactions:
 
     async def tick(self) -> None:
         """Ask producers about what is open for too long."""
-        if self._membership.role != "master":
+        if self._membership.role != "master" or self._membership.isolated:
             self._term = None
             return
         self._begin()

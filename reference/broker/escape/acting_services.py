@@ -53,8 +53,9 @@ class ActingServices:
 
     def tick(self) -> None:
         """Begin with the acting, go on while it lasts, end with it."""
-        acts = self._membership.acts and self._config.enable_remote_escape
-        if not acts:
+        me = self._membership
+        # Once the master asks how far this broker is, it goes no further.
+        if not me.acts or me.hands_over or not self._config.enable_remote_escape:
             for service in self._running or ():
                 service.end()
             self._running = None

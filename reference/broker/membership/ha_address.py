@@ -47,8 +47,18 @@ async def asked_of(pool: Pool, master_address: str) -> str:
 
 
 async def _own_of(pool: Pool, address: str) -> str:
+    return (await info_of(pool, address)).master_ha_address or ""
+
+
+async def info_of(pool: Pool, address: str) -> HaInfo:
+    """What a broker says of itself as a master; empty if it is none.
+
+    Raises:
+        NotSent, ConnectionLost, TimeoutError: no answer.
+        RemoteProtocolError: it answers otherwise.
+    """
     question = Frame(code=RequestCode.EXCHANGE_BROKER_HA_INFO, ext=to_ext(HaInfo()))
     answer = await pool.call(address, question, timeout_s=CALL_TIMEOUT_S)
     if answer.code != ResponseCode.SUCCESS:
         raise RemoteProtocolError(f"code {answer.code}: {answer.remark}")
-    return from_ext(HaInfo, answer.ext).master_ha_address or ""
+    return from_ext(HaInfo, answer.ext)

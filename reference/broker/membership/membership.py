@@ -87,6 +87,7 @@ class Membership(ABC):
         self.master_ha_address = ""  # of the master that is followed, as a name server says
         self._is_registered = True  # the controller knows the address
         self._former: tuple[Connection, ...] = ()  # connections from former addresses
+        self.turns = 0  # how often it became another's task to serve the group's queues
         self.on_follow: Callable[[], object] = lambda: None  # called with each master that is new
 
     def _addresses(self, ip: str) -> tuple[str, str]:
@@ -103,6 +104,30 @@ class Membership(ABC):
     @property
     def acts(self) -> bool:
         """Whether this slave answers for its master, which is gone."""
+        return False
+
+    @property
+    def isolated(self) -> bool:
+        """Whether this broker must not be shown to anybody, nor answer for its group."""
+        return False
+
+    @property
+    def returns(self) -> bool:
+        """Whether name servers that have dropped this broker must not list it at once again."""
+        return False
+
+    async def on_dropped(self) -> None:
+        """A name server lists the group without this broker, which was listed."""
+        return  # and is again
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether a master on its way back has this broker's tables."""
+        return False
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether this slave may have later offsets than the broker that it follows."""
         return False
 
     @property
@@ -161,6 +186,10 @@ class Membership(ABC):
     async def announced(self, change: headers.MinBrokerIdChange) -> None:
         """A name server says that the smallest id of the group is another one (905)."""
         return  # of no use to a broker that controllers rule
+
+    async def offered(self, master: HaInfo) -> None:
+        """A broker says that it is the group's master (906)."""
+        return  # the controller names it
 
     def register_again(self) -> None:
         """Register with the controllers again, where there are any."""

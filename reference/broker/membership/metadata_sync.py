@@ -83,6 +83,7 @@ async def sync_once(
     host: Host,
     *,
     following: Callable[[], bool] = lambda: True,
+    progress: Callable[[], bool] = lambda: True,
 ) -> bool:
     """Pull all tables from a master and take what differs.
 
@@ -92,6 +93,7 @@ async def sync_once(
         tables: the slave's.
         host: for the log.
         following: whether that broker is still the master of this slave.
+        progress: whether its offsets and delay progress are not older than this slave's own.
 
     Returns:
         Whether every table was answered (and taken, if it differs).
@@ -99,30 +101,30 @@ async def sync_once(
 
     async def topics() -> None:
         fast = fast_address(master_address)
-        got = await _ask(pool, fast, RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigSerializeWrapper)
+        got = await ask(pool, fast, RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigSerializeWrapper)
         if following() and (not tables.known or differs(tables.version, got.data_version)):
             await tables.adopt_topics(got, following)
 
     async def offsets() -> None:
         code = RequestCode.GET_ALL_CONSUMER_OFFSET
-        got = await _ask(pool, master_address, code, ConsumerOffsets)
-        if following() and tables.offsets != got.offset_table:
+        got = await ask(pool, master_address, code, ConsumerOffsets)
+        if following() and progress() and tables.offsets != got.offset_table:
             tables.adopt_offsets(got)
 
     async def delay() -> None:
-        got = await _ask(pool, master_address, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets)
-        if following() and got != tables.delay:
-            await tables.adopt_delay(got, following)
+        got = await ask(pool, master_address, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets)
+        if following() and progress() and got != tables.delay:
+            await tables.adopt_delay(got, lambda: following() and progress())
 
     async def groups() -> None:
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        got = await _ask(pool, master_address, code, SubscriptionGroups)
+        got = await ask(pool, master_address, code, SubscriptionGroups)
         if following() and differs(tables.group_version, got.data_version):
             await tables.adopt_groups(got, following)
 
     async def modes() -> None:
         code = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
-        got = await _ask(pool, master_address, code, MessageRequestModes)
+        got = await ask(pool, master_address, code, MessageRequestModes)
         if following() and got != tables.modes:
             await tables.adopt_modes(got, following)
 
@@ -136,7 +138,13 @@ async def sync_once(
     return all(done)
 
 
-async def _ask(pool: Pool, address: str, code: RequestCode, kind: type[B]) -> B:
+async def ask(pool: Pool, address: str, code: RequestCode, kind: type[B]) -> B:
+    """Ask a broker for one of its tables.
+
+    Raises:
+        NotSent, ConnectionLost, TimeoutError: no answer.
+        RemoteProtocolError: it refuses, or answers otherwise.
+    """
     answer = await pool.call(address, Frame(code=code), timeout_s=CALL_TIMEOUT_S)
     if answer.code != ResponseCode.SUCCESS:
         raise RemoteProtocolError(f"code {answer.code}: {answer.remark}")
@@ -191,6 +199,7 @@ class MetadataSync:
         host: for the log.
         master: address of the master that this broker follows now; empty if it follows none.
         known: called when tables, or ends of queues, have come that were not known.
+        progress: whether the master's offsets are not older than this slave's own.
     """
 
     def __init__(
@@ -201,6 +210,7 @@ class MetadataSync:
         host: Host,
         master: Callable[[], str],
         known: Callable[[], Awaitable[None]],
+        progress: Callable[[], bool] = lambda: True,
     ) -> None:
         self._pool = pool
         self._tables = tables
@@ -208,6 +218,7 @@ class MetadataSync:
         self._host = host
         self._master = master
         self._known = known
+        self._progress = progress
         self._throttle = Throttle()
         self._turn = asyncio.Lock()
 
@@ -215,6 +226,8 @@ class MetadataSync:
         """Pull, if it is time; one pull at a time."""
         async with self._turn:
             master = self._master()
+            if master and not (self._progress() or not self._knows()):
+                return  # it has nothing that is missing here
             if self._throttle.is_due(now_ns(), master) or (master and not self._knows()):
                 await self._pull(master)
 
@@ -224,7 +237,10 @@ class MetadataSync:
         def following() -> bool:
             return self._master() == master
 
-        await sync_once(pool, master, tables, self._host, following=following)
+        def progress() -> bool:
+            return not had or self._progress()
+
+        await sync_once(pool, master, tables, self._host, following=following, progress=progress)
         asks = tables.known and not store.ends_known  # the log may have begun meanwhile
         if asks:
             ends = ends_once(pool, master, tables, store, following=following)

@@ -36,6 +36,12 @@ class Self(Protocol):
     def ha_address(self) -> str: ...
     @property
     def master_ha_address(self) -> str: ...
+    @property
+    def isolated(self) -> bool: ...
+    @property
+    def returns(self) -> bool: ...
+
+    async def on_dropped(self) -> None: ...
 
 
 class Namesrvs:
@@ -69,6 +75,8 @@ class Namesrvs:
         self._asked = list(self._addresses)  # for the group, in this order
         self._watched: dict[Connection, str] = {}  # to name servers that know this broker
         self._due: dict[str, float] = {}  # name server -> loop time of the next registration
+        # Those that know this broker, or have told it whom it has to hear before they do.
+        self._settled: set[str] = set()
 
     async def register_everywhere(self) -> None:
         """Register role, address and topics with every name server; a fenced broker does not."""
@@ -82,7 +90,7 @@ class Namesrvs:
     async def heartbeat(self) -> None:
         """Tell every name server that knows this broker that it lives; none answers."""
         me, config = self._me, self._config
-        if me.role == "fenced":
+        if self._hidden:
             return
         who = headers.BrokerRequest(
             broker_name=config.broker_name,
@@ -107,27 +115,45 @@ class Namesrvs:
             why = f"{type(error).__name__}: {error}"
             self._host.log("broker.heartbeat.failed", to=namesrv, why=why)
 
-    async def group(self) -> dict[int, str]:
+    @property
+    def _hidden(self) -> bool:
+        """Whether name servers are to hear nothing of this broker now."""
+        return self._me.role == "fenced" or self._me.isolated
+
+    async def group(self) -> dict[int, str] | None:
         """The group's members, as the first name server says that answers; it is asked first the
-        next time. Empty where none knows any."""
-        config = self._config
+        next time. Empty where it knows none, None if none answers."""
         for namesrv in tuple(self._asked):
-            try:
-                found = await members_of(
-                    self._pool,
-                    namesrv,
-                    config.broker_cluster_name,
-                    config.broker_name,
-                    by_route=config.compatible_with_old_name_srv,
-                )
-            except (OSError, TimeoutError, RemoteProtocolError) as error:
-                why = f"{type(error).__name__}: {error}"
-                self._host.log("broker.group.failed", of=namesrv, why=why)
-            else:
+            found = await self._members(namesrv)
+            if found is not None:
                 self._asked.remove(namesrv)
                 self._asked.insert(0, namesrv)
                 return found
-        return {}
+        return None
+
+    async def groups(self) -> list[dict[int, str]]:
+        """The group's members, as each name server says that answers. A registration that follows
+        takes nobody by surprise there."""
+        self._settled.clear()
+        answers = await asyncio.gather(*map(self._members, self._addresses))
+        said = dict(zip(self._addresses, answers, strict=True))
+        self._settled |= {namesrv for namesrv, found in said.items() if found is not None}
+        return [found for found in said.values() if found is not None]
+
+    async def _members(self, namesrv: str) -> dict[int, str] | None:
+        config = self._config
+        try:
+            return await members_of(
+                self._pool,
+                namesrv,
+                config.broker_cluster_name,
+                config.broker_name,
+                by_route=config.compatible_with_old_name_srv,
+            )
+        except (OSError, TimeoutError, RemoteProtocolError) as error:
+            why = f"{type(error).__name__}: {error}"
+            self._host.log("broker.group.failed", of=namesrv, why=why)
+            return None
 
     def forget_registrations(self) -> None:
         """Every name server is due: what they know of this broker is out of date."""
@@ -135,7 +161,7 @@ class Namesrvs:
 
     async def unregister(self) -> None:
         """Say goodbye on a clean stop; who never registered has nothing to say."""
-        if self._me.role == "fenced":
+        if self._hidden:
             return
         header = headers.BrokerRequest(
             broker_name=self._config.broker_name,
@@ -148,7 +174,7 @@ class Namesrvs:
 
     async def _register(self, namesrvs: Sequence[str]) -> None:
         me, config = self._me, self._config
-        if me.role == "fenced" or not namesrvs:
+        if self._hidden or not namesrvs:
             return
         body = RegisterBrokerBody(topic_config_serialize_wrapper=self._tables.wrapper()).to_json()
         header = headers.RegisterBrokerRequest(
@@ -164,11 +190,25 @@ class Namesrvs:
             body_crc32=body_crc32(body),
         )
         frame = Frame(code=RequestCode.REGISTER_BROKER, ext=to_ext(header), body=body)
-        for namesrv in namesrvs:
+        for namesrv in sorted(namesrvs, key=lambda n: n not in self._settled):
+            if await self._has_dropped(namesrv):
+                return
             registered = await self._call(namesrv, frame)
             registered = registered and (me.role != "slave" or bool(me.master_ha_address))
             wait_s = self._config.register_name_server_period / 1000 if registered else RETRY_S
             self._due[namesrv] = asyncio.get_running_loop().time() + wait_s
+
+    async def _has_dropped(self, namesrv: str) -> bool:
+        """Whether a name server lists others of the group, and not this broker, which must hear
+        them first: a slave may act there."""
+        if namesrv in self._settled or not self._me.returns:
+            return False
+        found = await self._members(namesrv)
+        if not found or self._me.address in found.values():
+            return False
+        self._host.log("broker.dropped", by=namesrv)
+        await self._me.on_dropped()
+        return True
 
     async def _call(self, namesrv: str, frame: Frame) -> bool:
         asked_ns = now_ns()
@@ -186,9 +226,12 @@ class Namesrvs:
             self._host.log("broker.namesrv.refused", to=namesrv, why=answer.remark)
             return False
         if frame.code == RequestCode.REGISTER_BROKER:
+            self._settled.add(namesrv)
             named = from_ext(headers.RegisterBrokerResponse, answer.ext)
             await self._on_registered(named, asked_ns)
         return True
 
     def _lost(self, connection: Connection) -> None:
-        self._due[self._watched.pop(connection)] = 0.0
+        namesrv = self._watched.pop(connection)
+        self._settled.discard(namesrv)
+        self._due[namesrv] = 0.0

@@ -3,8 +3,9 @@
 A slave learns who its master is from name servers, as `maxq.reference.broker.membership.acting`
 decides, and from there where the HA port is, unless ``haMasterAddress`` says it. With
 ``enableSlaveActingMaster`` it acts for a master that is gone: it is shown to clients in its place,
-and serves what a slave can. What waits there leaves by ``reference/broker/escape``. A broker is
-registered from its start, as with ``skipPreOnline=true`` of RocketMQ. Units: seconds.
+and serves what a slave can. What waits there to be delivered or settled leaves by
+``reference/broker/escape``. Where somebody may have acted for it a broker is not registered before
+it has what its group has (`maxq.reference.broker.membership.returning`). Units: seconds.
 Source: RocketMQ ``BrokerController``, ``DefaultHAService``; docs/spec/acting-master.md 3.
 """
 
@@ -21,10 +22,14 @@ from maxq.reference.broker.membership.acting import (
     Follow,
     Leave,
     Named,
+    Offered,
+    Online,
     Polled,
 )
-from maxq.reference.broker.membership.ha_address import asked_of
+from maxq.reference.broker.membership.ha_address import asked_of, info_of
 from maxq.reference.broker.membership.membership import NS_PER_MS, CopyLink, Links, Membership
+from maxq.reference.broker.membership.pre_online import PreOnline
+from maxq.reference.broker.membership.returning import TICK_S, Returning
 from maxq.reference.broker.replication.plain.plain_events import PlainSettings
 from maxq.reference.broker.replication.plain.plain_replication import PlainReplication
 from maxq.reference.broker.store.store import Store
@@ -32,7 +37,7 @@ from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
 from maxq.reference.node import every, now_ns
-from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, RemoteProtocolError
 from maxq.reference.rpc import Pool, split_address
 from maxq.reference.wire import node_headers as headers
 from maxq.reference.wire.node_headers import HaInfo
@@ -51,9 +56,13 @@ class PairMembership(Membership):
     ) -> None:
         super().__init__(config, host, tables, pool, store)
         self._leads = config.broker_role != "SLAVE"
+        self._returns = waits_for_group(config)
+        eviction_ns = config.broker_not_active_timeout_millis * NS_PER_MS * 3 // 2
         self._acting = Acting(
             me=BrokerId(0 if self._leads else max(config.broker_id, 1)),
             enabled=config.enable_slave_acting_master,
+            eviction_ns=eviction_ns,
+            isolated=self._returns and not self._leads,
         )
         self.plain = PlainReplication(
             store,
@@ -64,6 +73,11 @@ class PairMembership(Membership):
             appended=store.confirm,
             log=host.log,
         )
+        rest_ns = config.sync_broker_member_group_period * NS_PER_MS
+        self._returning = Returning(
+            PreOnline(eviction_ns=eviction_ns, rest_ns=rest_ns),
+            host, pool, self._namesrvs, tables, store, self.plain, self._own_info, self._online,
+        )  # fmt: skip
 
     @property
     def in_sync_count(self) -> int:
@@ -81,6 +95,23 @@ class PairMembership(Membership):
     @property
     def acts(self) -> bool:
         return self._acting.acts
+
+    @property
+    def isolated(self) -> bool:
+        return self._acting.isolated or self._returning.state.isolated
+
+    @property
+    def returns(self) -> bool:
+        return self._returns and self._leads
+
+    @property
+    def hands_over(self) -> bool:
+        return self._acting.hands_over(now_ns())
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether this slave may have later offsets than the broker that it follows."""
+        return not self._acting.listed
 
     def copied(self) -> PhyOffset:
         """The first byte of the log that must not be deleted: what a slave still copies."""
@@ -103,8 +134,9 @@ class PairMembership(Membership):
             then("")
 
     def ha_info(self) -> HaInfo | None:
-        if self.role != "master":
-            return None
+        return self._own_info() if self._leads else None
+
+    def _own_info(self) -> HaInfo:
         return HaInfo(
             master_ha_address=self.ha_address,
             master_flush_offset=self.plain.began,
@@ -131,6 +163,8 @@ class PairMembership(Membership):
             "maxq.refusedSlaves": refused,
             "maxq.outOfGroup": self.plain.slave.out,
             "maxq.acting": str(self.acts).lower(),
+            "maxq.isolated": str(self.isolated).lower(),
+            "maxq.isolatedBy": self._returning.state.held_by(),
             "maxq.minBrokerId": str(self._acting.min_id),
         }
 
@@ -138,6 +172,9 @@ class PairMembership(Membership):
         self.broker_id = self._acting.me
         self._tables.known |= self._leads
         self.role = "master" if self._leads else "slave"
+        if self.returns:
+            await self.on_dropped()
+            group.create_task(every(TICK_S, self._returning.tick))
         _, port = split_address(self.ha_address)
         group.create_task(self.plain.run(group, self._config.bind_address, port))
         config = self._config
@@ -151,13 +188,15 @@ class PairMembership(Membership):
 
     async def _poll_group(self) -> None:
         asked_ns, members = now_ns(), await self._namesrvs.group()
+        if members is None:
+            return
         copying = self.plain.slave.connected
         await self._heard(Polled(asked_ns=asked_ns, members=members, copying=copying))
 
     async def announced(self, change: headers.MinBrokerIdChange) -> None:
-        if change.min_broker_id is not None and change.broker_name in (
-            None, self._config.broker_name,
-        ):  # fmt: skip
+        mine = change.broker_name in (None, self._config.broker_name)
+        impostor = change.min_broker_id == self.role_id and change.min_broker_addr != self.address
+        if change.min_broker_id is not None and mine and not impostor:
             event = Announced(
                 at_ns=now_ns(),
                 min_id=change.min_broker_id,
@@ -166,6 +205,40 @@ class PairMembership(Membership):
                 ha_address=change.ha_broker_addr or "",
             )
             await self._heard(event)
+
+    async def offered(self, master: HaInfo) -> None:
+        """Believed if that broker says of itself that it is this master; whose group it is of, no
+        request tells."""
+        address, said = master.master_address or "", master.master_ha_address or ""
+        if self._leads or not address:
+            return
+        try:
+            own = await info_of(self._pool, address)
+        except (OSError, TimeoutError, RemoteProtocolError, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+            self._host.log("broker.offer.unconfirmed", master=address, why=why)
+            return
+        if (own.master_address, own.master_ha_address) == (address, said):
+            copying = self.plain.slave.connected
+            await self._heard(
+                Offered(at_ns=now_ns(), master_address=address, ha_address=said, copying=copying)
+            )
+
+    async def on_dropped(self) -> None:
+        self._host.log("broker.isolated")
+        self.role = "fenced"
+        self._returning.begin()
+
+    async def _online(self) -> None:
+        self._host.log("broker.online")
+        self.role = "master"
+        self._took_turn()
+        await self.register_everywhere()
+
+    def _took_turn(self) -> None:
+        """Who waits for messages must ask again: another broker may be the one to ask now."""
+        self.turns += 1
+        self._store.wake_all()
 
     async def _on_registered(self, answer: headers.RegisterBrokerResponse, asked_ns: int) -> None:
         event = Named(
@@ -183,11 +256,15 @@ class PairMembership(Membership):
             match effect:
                 case Act():
                     self._host.log("broker.acting", on=effect.on, min=self._acting.min_id)
+                    self._took_turn()
                     await self.register_everywhere()
                 case Leave():
                     await self._follow("", "")
                 case Follow():
                     await self._follow(effect.address, effect.ha_address)
+                case Online():
+                    self._host.log("broker.online")
+                    await self.register_everywhere()
                 case _:
                     assert_never(effect)
 
@@ -196,8 +273,8 @@ class PairMembership(Membership):
             self._host.log("broker.master", address=address, before=self.master_address)
             self.master_address, self.master_ha_address = address, ""
             await self.copy()
-            if address:
-                self.on_follow()
+        if address:
+            self.on_follow()
         if address and not self._config.ha_master_address:
             await self._look_for_ha(ha_address or await asked_of(self._pool, address))
 
@@ -216,6 +293,15 @@ class PairMembership(Membership):
 
     async def _bounds(self) -> tuple[PhyOffset, PhyOffset]:
         return await comparison.bounds_of(self._pool, self.master_address)
+
+
+def waits_for_group(config: BrokerConfig) -> bool:
+    """Whether a broker that starts has a group that may be ahead of it."""
+    return (
+        config.enable_slave_acting_master
+        and config.total_replicas > 1
+        and not config.skip_pre_online
+    )
 
 
 def settings_of(config: BrokerConfig) -> PlainSettings:

@@ -531,6 +531,11 @@ class Store:
         waiting.append(future)
         return future
 
+    def wake_all(self) -> None:
+        """Let all who wait look again: not only messages change what they are told."""
+        for key in tuple(self._waiting):
+            self._wake(key)
+
     def _wake(self, key: QueueKey) -> None:
         for future in self._waiting.pop(key, ()):
             if not future.done():

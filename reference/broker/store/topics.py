@@ -377,6 +377,18 @@ class Tables:
         self.offset_version = theirs.data_version
         self._offsets_dirty = True
 
+    def merge_offsets(self, table: dict[str, dict[int, int]], version: DataVersion) -> None:
+        """Go on from this table of consumer offsets, and from the later version; until the next
+        save only in memory."""
+        self.offsets = table
+        self.offset_version = max(self.offset_version, version, key=_age)
+        self._offsets_dirty = True
+
+    def merge_delay(self, table: dict[int, int]) -> None:
+        """Go on from this progress of delay levels; until the next save only in memory."""
+        self.delay = DelayOffsets(data_version=self.delay.data_version, offset_table=table)
+        self._delay_dirty = True
+
     async def adopt_delay(self, theirs: DelayOffsets, valid: Callable[[], bool]) -> None:
         """Take how far a master has delivered delayed messages. Raises OSError."""
         async with self._write:
@@ -390,6 +402,10 @@ class Tables:
             await self._save(self._modes_path, theirs)
             if valid():
                 self.modes = theirs
+
+
+def _age(version: DataVersion) -> tuple[int, int, int]:
+    return version.state_version, version.counter, version.timestamp
 
 
 def _config(name: str, queues: int, perm: int) -> TopicConfig:

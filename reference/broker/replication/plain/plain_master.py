@@ -6,6 +6,9 @@ its connection and counts nowhere; RocketMQ takes it for an acknowledgement, and
 copies that are not there. Slaves are told apart by the host that they speak from: two connections
 from one host are one copy, as one is left over from before the other.
 
+Only what counts is sent: of a broker that syncs before it answers (SYNC_FLUSH), what is on its
+disk. A master that lost power would else be shorter than its slaves, which then stay out for good.
+
 A slave that says 0 has nothing, and is sent the last file, as in RocketMQ: what begins there is the
 start of its log.
 
@@ -161,7 +164,7 @@ class PlainMaster:
             return 0
         s, at = self.settings, link.next
         stop = min(
-            self.end,
+            self.counted,
             at - at % s.file_size + s.file_size,
             at + s.batch_bytes,
             max(link.acked, link.first) + s.window_bytes,
@@ -212,7 +215,8 @@ class PlainMaster:
 
     def _begin(self, link: PlainLink, offset: PhyOffset) -> None:
         """A slave's first report: where to start, and what it has."""
-        last_file = PhyOffset(max(self.end - self.end % self.settings.file_size, self.start))
+        whole_files = self.counted - self.counted % self.settings.file_size
+        last_file = PhyOffset(max(whole_files, self.start))
         link.acked = offset
         link.first = link.next = offset or last_file
         self.refused.pop(link.host, None)

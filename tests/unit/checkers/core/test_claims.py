@@ -11,7 +11,7 @@ from maxq.checkers.core import claims, promises
 from maxq.checkers.core.api import Checker, Verdict
 from maxq.checkers.core.claim_sources import DECISIONS
 from maxq.checkers.judgement import claims_page
-from maxq.checkers.locks import locks
+from maxq.checkers.locks import lock_service, locks
 from maxq.checkers.messages import consumer_offsets, delayed, durability, retention
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
 from maxq.checkers.replication.pairs import acting, copies
@@ -30,6 +30,7 @@ CHECKERS: tuple[Checker, ...] = (
     acting.Acting(),
     availability.Availability(),
     locks.Locks(),
+    lock_service.LockService(),
     consumer_offsets.Offsets(),
     delayed.Delayed(),
     routes.Routes(),
@@ -159,6 +160,10 @@ def test_every_anomaly_is_explained() -> None:
         "B13": ("deleted-early",),
         "L1": ("granted-too-soon",),
         "L2": ("lease-overlap",),
+        "L6": ("lock-not-granted",),
+        "L7": ("granted-without-quorum",),
+        "L8": ("expired-lock-kept",),
+        "L9": ("released-lock-kept",),
     }
     for claim, of_claim in names.items():
         for name in of_claim:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
+from lock_service_histories import alone, expired, given_back, silent_member
 from pair_histories import masterless
 from route_histories import not_writable, silent_listed, writable, wrong_shown
 from test_availability import CONTEXT, back, headless, silent, struck
@@ -34,6 +35,7 @@ from maxq.checkers.evidence.quiescence import (
 )
 from maxq.checkers.judgement.grounds import DECLARE
 from maxq.checkers.judgement.runner import check_all
+from maxq.checkers.locks.lock_service import LockService
 from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.replicas import Replicas
@@ -162,6 +164,10 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "N10": (listed_as_slave, Routes()),
     "N12": (wrong_shown, SilentBrokers()),
     "N13": (displaced, Routes()),
+    "L6": (silent_member, LockService()),
+    "L7": (alone, LockService()),
+    "L8": (expired, LockService()),
+    "L9": (given_back, LockService()),
     "O1": (failed_over, Offsets()),
 }
 

@@ -39,3 +39,17 @@ def test_what_is_as_it_should_be_is_kept() -> None:
 @pytest.mark.parametrize("answer", [(12, "b0-1", False), (31, "b0-1", True), (9, "b0-1", True)])
 def test_within_the_bound_nothing_is_judged(answer: tuple[float, str, bool]) -> None:
     assert judge(masterless(answer)).of("no occasion") == ("A1", "A2", "A3")
+
+
+@pytest.mark.parametrize(("silent_s", "broken"), [(7, ()), (9, ("A3",))])
+def test_beside_a_master_that_is_isolated_a_slave_may_act(
+    silent_s: int, broken: tuple[str, ...]
+) -> None:
+    """The bound counts from when it last said so."""
+    r = masterless()
+    r.act(70, "kill", "b0-0")
+    r.act(71, "start", "b0-0")
+    r.says(85, "b0-0", acting=False, isolated=True)
+    r.says(85 + silent_s, "b0-1", acting=True)
+    r.act(100, "pause", "n0")
+    assert judge(r).of("broken") == broken
