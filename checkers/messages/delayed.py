@@ -14,7 +14,7 @@ had lasted for the bound, and afterwards, in the lull, every queue was read to i
 Nothing is early or late from where a clock is first set wrong; by a clock that was set back, and
 forth again, a message is at most a delay late, so that nothing is lost by it. Nothing is lost where
 a store was tampered with, or a broker deleted messages before they were read. Claims: E1, E2
-(docs/spec/acting-master.md 8.4).
+(docs/spec/acting-master.md 8.3).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
