@@ -30,7 +30,10 @@ BOX, TALL, GAP, ROWS_GAP, HEAD = 94, 42, 10, 32, 7  # px; of an arrow's head
 CHANGES_MAX = 600  # of one part of the picture
 WORDS_MAX, MEMBERS_MAX = 60, 4
 # In the order of `data-as`; the script has the same list.
-LOOKS = ("unseen", "master", "slave", "leader", "follower", "answers", "silent", "down", "held")
+LOOKS = (
+    *("unseen", "master", "slave", "acting", "isolated", "leader", "follower", "answers", "silent"),
+    *("down", "held"),
+)
 TITLES = {Role.NAMESRV: "name server", Role.CONTROLLER: "controller", Role.BROKER: "broker"}
 
 Place = tuple[float, float]  # px: the middle of a node's box

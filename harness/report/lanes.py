@@ -24,7 +24,9 @@ from maxq.histories.observed import (
 )
 from maxq.histories.op import HistoryError, Op
 
-State = Literal["master", "slave", "leader", "follower", "answers", "silent", "set"]
+State = Literal[
+    "master", "slave", "acting", "isolated", "leader", "follower", "answers", "silent", "set"
+]
 NOT_LEADER = "CONTROLLER_NOT_LEADER"
 LANES_MAX, SEGMENTS_MAX = 60, 1500
 NO_MASTER = "no master"
@@ -195,13 +197,13 @@ def _state(op: Op, node: str) -> Segment:
         state = "answers"
     else:
         view = _view(op, OBSERVE_REPLICA, ReplicaView)
-        leads = view is not None and view.leads
-        state = "master" if leads else "slave"
+        state = _role(view)
         if view is not None:
             epoch = view.epochs[-1].epoch if view.epochs else None
             label = "" if epoch is None else f"epoch {epoch}"
             more = "" if epoch is None else f" in epoch {epoch}"
-    answer = {"silent": "no answer", "answers": "answers"}.get(state, state)
+    words = {"silent": "no answer", "acting": "slave, acts for its master"}
+    answer = words.get(state, state)
     return Segment(
         state=state,
         start_ns=op.time,
@@ -210,6 +212,16 @@ def _state(op: Op, node: str) -> Segment:
         title=f"{node}: {answer}{more} (op {op.index})",
         op=op.index,
     )
+
+
+def _role(view: ReplicaView | None) -> State:
+    if view is None:
+        return "slave"
+    if view.isolated is True:
+        return "isolated"
+    if view.acting is True:
+        return "acting"
+    return "master" if view.leads else "slave"
 
 
 # Runs of equal states.

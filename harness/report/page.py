@@ -191,7 +191,7 @@ def _timeline(page: Page) -> Html:
                      first_screen.on_node(lane.node, on.get(lane.node, ())))
             for lane in seen.nodes),
            axis(time), class_="plots"),
-        state_legend(),
+        state_legend(seen),
     )  # fmt: skip
 
 
@@ -204,19 +204,31 @@ def _checkers(evidence: Evidence) -> Html:
     return join(findings.checkers_table(evidence), findings.breaches(evidence))
 
 
-def state_legend() -> Html:
-    """What the fills of the timeline mean."""
-    states = ("master", "slave", "leader", "follower", "answers", "silent")
-    words = {"silent": "no answer, or no master", "answers": "answers (name server)"}
-    boxes = (
+WORDS_OF_STATES = {
+    "master": "master",
+    "slave": "slave",
+    "acting": "slave that acts for its master",
+    "isolated": "isolated: it is not in its group yet",
+    "leader": "leader",
+    "follower": "follower",
+    "answers": "answers (name server)",
+    "silent": "no answer, or no master",
+}
+
+
+def state_legend(seen: Lanes) -> Html:
+    """What the fills of the timeline mean, of those that are in it."""
+    there = {segment.state for lane in (*seen.sets, *seen.nodes) for segment in lane.segments}
+    boxes = [
         el("li", el("svg", el("rect", width=22, height=12, rx=2, class_=f"state {state}"),
-                    width=22, height=12, aria_hidden="true"), " ", words.get(state, state))
-        for state in states
-    )  # fmt: skip
+                    width=22, height=12, aria_hidden="true"), " ", words)
+        for state, words in WORDS_OF_STATES.items() if state in there
+    ]  # fmt: skip
     whole = el("svg", (el("rect", x=n * 11, width=11, height=12, class_=f"state set shade-{n + 1}")
                        for n in range(3)), width=33, height=12, aria_hidden="true")  # fmt: skip
-    return el("ul", boxes, el("li", whole, " SyncStateSet, the stronger the more members"),
-              class_="legend", aria_label="states")  # fmt: skip
+    members = el("li", whole, " SyncStateSet, the stronger the more members")
+    return el("ul", boxes, members if "set" in there else None, class_="legend",
+              aria_label="states")  # fmt: skip
 
 
 def toolbar() -> Html:

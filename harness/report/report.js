@@ -123,7 +123,8 @@
 
   // The cluster at a moment. Each part of the picture carries its changes: [place, value] in order;
   // a cut carries [from, to].
-  const LOOKS = ["unseen", "master", "slave", "leader", "follower", "answers", "silent", "down", "held"];
+  const LOOKS = ["unseen", "master", "slave", "acting", "isolated", "leader", "follower", "answers",
+    "silent", "down", "held"];
   const carried = (name) => all(`[data-${name}]`, cluster || document.createElement("p"))
     .map((part) => [part, JSON.parse(part.dataset[name])]);
   const looks = carried("as"), words = carried("is"), cuts = carried("at");

@@ -81,7 +81,12 @@ def _replica(op: Op) -> str:
     epoch = f" in epoch {v['epochs'][-1][0]}" if v["epochs"] else ""
     confirmed = "" if v["confirmed"] is None else f", confirmed to {v['confirmed']}"
     role = "master" if v["leads"] else "slave"
-    return f"{who}: id {v['id']}, {role}{epoch}, log ends at {v['end']}{confirmed}"
+    if v.get("isolated") is True:
+        role = "isolated"
+    elif v.get("acting") is True:
+        role = "slave, acts for its master"
+    number = "" if v["id"] is None else f"id {v['id']}, "
+    return f"{who}: {number}{role}{epoch}, log ends at {v['end']}{confirmed}"
 
 
 def _route(op: Op) -> str:
