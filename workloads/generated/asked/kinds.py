@@ -166,11 +166,25 @@ LEFT_OUT: Mapping[str, str] = {
         (
             "acknowledged-uncopied",
             "acts-beside-master",
+            "master-not-writable",
+            "masterless-writable",
             "nobody-acts",
+            "other-slave-shown",
             "second-acts",
             "slave-took-message",
         ),
         "of brokers without controllers, and none is generated",
+    ),
+    "shown-otherwise": "of answers with a set's raw group, and none is generated",
+    "silent-broker-listed": "a silence as long as an eviction, and none is generated",
+    "stale-master-listed": "a master of an older epoch that still registers, and none is generated",
+    **dict.fromkeys(
+        ("delayed-early", "delayed-late", "delayed-lost"),
+        "of delayed messages, and none is generated",
+    ),
+    **dict.fromkeys(
+        ("expired-lock-kept", "granted-without-quorum", "lock-not-granted", "released-lock-kept"),
+        "of brokers that are gone or silent for as long as a lease, and none is generated",
     ),
 }
 
