@@ -186,11 +186,11 @@ def _check_schema(schema: pa.Schema) -> None:
 
 def _check_type(field: "pa.Field[Any]") -> None:
     """Refuse a column that not all readers would read alike."""
-    wanted = EVENTS.field(field.name)
+    wanted, found = EVENTS.field(field.name), field.type
+    if pa.types.is_dictionary(found):  # read so, not written so
+        found = found.value_type
     if pa.types.is_string(wanted.type):
-        if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
-            raise HistoryError(f"not an events table: {field.name} is {field.type}, not text")
-    elif not pa.types.is_integer(field.type) and not (
-        pa.types.is_null(field.type) and wanted.nullable
-    ):
-        raise HistoryError(f"not an events table: {field.name} is {field.type}, not a number")
+        if pa.types.is_binary(found) or pa.types.is_large_binary(found):
+            raise HistoryError(f"not an events table: {field.name} is {found}, not text")
+    elif not pa.types.is_integer(found) and not (pa.types.is_null(found) and wanted.nullable):
+        raise HistoryError(f"not an events table: {field.name} is {found}, not a number")

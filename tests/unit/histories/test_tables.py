@@ -148,6 +148,18 @@ def test_a_table_without_a_column_is_refused_alike(tmp_path: Path, name: str) ->
             read(path)
 
 
+@pytest.mark.parametrize("name", ["type", "process_name", "value"])
+def test_bytes_are_no_text_whoever_reads_them(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "history.parquet"
+    events = events_table(OPS, run_id="r")
+    at = events.column_names.index(name)
+    pq.write_table(events.set_column(at, name, events[name].cast(pa.binary())), path)
+    said = f"history.parquet: not an events table: {name} is binary, not text"
+    for read in (read_parquet, lambda p: list(read_coded(p, [name]))):
+        with pytest.raises(HistoryError, match=said):
+            read(path)
+
+
 def test_numbers_that_are_durations_are_no_events_table(tmp_path: Path) -> None:
     path = tmp_path / "history.parquet"
     events = events_table(OPS, run_id="r")
