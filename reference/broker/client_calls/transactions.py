@@ -163,7 +163,7 @@ class Transactions:
 
     async def tick(self) -> None:
         """Ask producers about what is open for too long."""
-        if self._membership.role != "master" or self._membership.isolated:
+        if not self._serves:
             self._term = None
             return
         self._begin()
@@ -187,7 +187,12 @@ class Transactions:
 
     def _leads(self) -> bool:
         """Whether this broker is still master of the term that it has read for."""
-        return self._membership.role == "master" and self._membership.master_epoch == self._term
+        return self._serves and self._membership.master_epoch == self._term
+
+    @property
+    def _serves(self) -> bool:
+        """Whether this broker is master, and in its group: else others may be further."""
+        return self._membership.role == "master" and not self._membership.isolated
 
     def _begin(self) -> None:
         """In a new term, go on where the last master is known to have been.
