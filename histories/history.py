@@ -9,10 +9,10 @@ Source: docs/spec/history-format.md 4 to 7.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ from maxq.histories.fault_facts import Kinds
 from maxq.histories.grounds import RUN, kinds_of
 from maxq.histories.op import Op
 from maxq.histories.text import TYPES
+
+T = TypeVar("T")
 
 
 class History:
@@ -119,6 +121,18 @@ class History:
         places = [self._places[name] for name in {*names} if name in self._places]
         chosen = places[0] if len(places) == 1 else sorted(chain.from_iterable(places))
         return tuple(self.ops[at] for at in chosen)
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What is made of this history under a name; several who ask have one answer, and none may
+        change it."""
+        if what not in self._made:
+            self._made[what] = make()
+        made: T = self._made[what]
+        return made
+
+    @cached_property
+    def _made(self) -> dict[Hashable, Any]:
+        return {}
 
     def filter(self, keep: Callable[[Op], bool]) -> "History":
         """A sparse history of some operations, indices unchanged."""

@@ -159,6 +159,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 def faults(history: History) -> list[Fault]:
     """Every action of the nemesis, in order."""
+    return list(history.once(Fault, lambda: _faults(history)))
+
+
+def _faults(history: History) -> list[Fault]:
     found: list[Fault] = []
     for op in history.nemesis:
         done = history.completion(op)

@@ -53,7 +53,11 @@ def sightings(history: History, f: str, kind: type[T]) -> list[Sighting[T]]:
     Raises:
         HistoryError: a value has another shape (W9).
     """
-    done = (op for op in history.clients if op.f == f and op.type == "ok")
+    return list(history.once((f, kind), lambda: _sightings(history, f, kind)))
+
+
+def _sightings(history: History, f: str, kind: type[T]) -> list[Sighting[T]]:
+    done = (op for op in history.of_f(f) if op.type == "ok" and op.is_client)
     return [sighting(op, history.invocation(op), kind) for op in done]
 
 
@@ -74,6 +78,11 @@ def replica_sightings(history: History) -> list[Sighting[ReplicaView]]:
 
 def set_sightings(history: History) -> dict[str, list[SetSighting]]:
     """What controllers said, by broker set."""
+    found = history.once(SetSighting, lambda: _set_sightings(history))
+    return {name: list(seen) for name, seen in found.items()}
+
+
+def _set_sightings(history: History) -> dict[str, list[SetSighting]]:
     sets: dict[str, list[SetSighting]] = {}
     for s in sightings(history, OBSERVE_CONTROLLER, ControllerView):
         for name, seen in of_sets(s):

@@ -135,6 +135,10 @@ def _until_order(time: Interval, history: History, level: int) -> Interval:
 
 def _healed(history: History) -> Interval:
     """The time from the last event of the last disturbance on."""
+    return history.once(_healed, lambda: _since_healed(history))
+
+
+def _since_healed(history: History) -> Interval:
     at, ns, doubt = -1, 0, ""
     acts = [fault for fault in faults(history) if fault.kind != "question"]
     last_strike = max((f.begun for f in acts if f.kind == "fault"), default=-1)
@@ -147,14 +151,17 @@ def _healed(history: History) -> Interval:
             doubt = f"no proof that {act.f} at op {act.begun} held"
     for op in _membership(history):
         at, ns = max(at, op.index), max(ns, op.time)
-        if op.type == "invoke" and history.completion(op) is None:
+        if op.type == "invoke" and history.pair_index(op) < 0:
             doubt = f"{op.f} at op {op.index} never completed"
     return Interval(at, ns, doubt=unknown_acts(history) or doubt)
 
 
-def _membership(history: History) -> Iterator[Op]:
+def _membership(history: History) -> tuple[Op, ...]:
     """What clients did to brokers."""
-    return (op for op in history.of_f(*sorted(MEMBERSHIP)) if op.is_client)
+    of = history.of_f
+    return history.once(
+        _membership, lambda: tuple(op for op in of(*sorted(MEMBERSHIP)) if op.is_client)
+    )
 
 
 # Between two actions.

@@ -6,6 +6,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -35,12 +37,18 @@ class Task(NamedTuple):
     more: Mapping[Any, Any] | None = None
 
 
-class Small(NamedTuple):
+@dataclass(frozen=True)
+class Small:
     """The small part of one run."""
 
     ops: list[Op]
     totals: Counter[tuple[str, str]]
     timings: Callable[[], Any] | None = None  # of all operations, where somebody can count them
+
+    @cached_property
+    def alone(self) -> PartHistory:
+        """It as a history, and nothing else."""
+        return self.history()
 
     def history(self, more: Sequence[Op] = ()) -> PartHistory:
         """It as a history, with some operations more, which are taken for slim ones."""
@@ -84,7 +92,7 @@ class Judging:
         self._small = small
         self._refused: dict[str, Exception] = {}  # by task: why nothing was dealt out
         self.tasks: dict[str, Task] = {}
-        history = small.history()
+        history = small.alone
         for checker in request.checkers:
             if isinstance(checker, Keyed):
                 self._prepare(checker.name, checker, history)
@@ -132,13 +140,13 @@ class Judging:
 
     def history(self, more: Sequence[Op]) -> PartHistory:
         """The small part, with some operations more."""
-        return self._small.history(more)
+        return self._small.history(more) if more else self._small.alone
 
     def judged(self, found: Found, evidence: Sequence[Op], breaches: Sequence[Breach]) -> Judged:
         """Put everything together; breaches are those of well-formedness."""
         history = self.history(evidence)
         around = self._results(RECOVERIES, found) if RECOVERIES in self.tasks else {}
-        recoveries = recovered(self._small.history(), around)
+        recoveries = recovered(self._small.alone, around)
 
         def judge(checker: Checker) -> Verdict:
             if isinstance(checker, Availability):

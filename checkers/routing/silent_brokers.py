@@ -21,7 +21,7 @@ from typing import NamedTuple
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import Sighting, replica_sightings, sightings
-from maxq.checkers.evidence.quiescence import Interval, Lull, lulls
+from maxq.checkers.evidence.quiescence import Interval, Lull, lulls, slice_between
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.routing.acting_routes import shown_in
 from maxq.histories.history import History
@@ -56,10 +56,11 @@ def _case(history: History, context: Context) -> Case:
     case = Case(judged=dict.fromkeys(CLAIMS, 0))
     addresses, acts = _addresses(history), faults(history)
     said = sightings(history, OBSERVE_ROUTE, RouteView)
+    ends = [s.at for s in said]
     reported: set[tuple[str, str, str, Interval]] = set()
     for calm in _calm(history, context.eviction_ns):
         time, gone = calm.lull.time, calm.lull.state.gone
-        for s in said:
+        for s in said[slice_between(ends, time)]:
             if s.begun_ns < calm.since_ns or not time.holds(s.begun, s.at):
                 continue
             for name, nodes in sorted(context.broker_sets.items()):
