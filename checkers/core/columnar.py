@@ -18,6 +18,7 @@ from maxq.histories.columns.rows import Rows
 from maxq.histories.columns.scan import Ints, order_of
 
 Arrays = dict[str, Any]  # of equal length, by name
+Named = tuple[tuple[str, ...], str]  # the names and the prefix of a `Dealing`
 
 
 class Dealing(NamedTuple):
@@ -26,7 +27,8 @@ class Dealing(NamedTuple):
     `key` is the key of each element of `arrays`, `row` the row of the batch that it is from;
     elements are in order of the history. `foreign` are rows that say something that no array holds,
     `unsure` the keys of which they say it. Where keys are no numbers, `names` are all keys that
-    there may be, the same in every batch, and `key` counts in them.
+    there may be, the same in every batch, and `key` counts in them; or all keys that arrays hold
+    are a number behind one `prefix`, without a leading zero.
     """
 
     key: Ints
@@ -35,6 +37,7 @@ class Dealing(NamedTuple):
     foreign: Ints
     unsure: frozenset[Any] = frozenset()
     names: tuple[str, ...] = ()
+    prefix: str = ""
 
 
 class Groups(NamedTuple):
@@ -112,7 +115,7 @@ class KeyArrays:
     def __init__(self) -> None:
         self._keys: list[Ints] = []
         self._pieces: list[Arrays] = []
-        self._names: tuple[str, ...] = ()
+        self._named: Named = ((), "")
         self.unsure: set[Any] = set()
 
     def take(self, dealing: Dealing) -> None:
@@ -120,7 +123,7 @@ class KeyArrays:
         if len(dealing.key):
             self._keys.append(dealing.key)
             self._pieces.append(dealing.arrays)
-        self._names = dealing.names
+        self._named = dealing.names, dealing.prefix
         self.unsure |= dealing.unsure
 
     def groups(self) -> Groups:
@@ -132,15 +135,14 @@ class KeyArrays:
         sorted_already = not (key[1:] < key[:-1]).any()
         order = None if sorted_already else order_of(key)
         if self.unsure:
-            left = np.isin(key, numbers_of(self._names, self.unsure))
+            left = np.isin(key, numbers_of(self.unsure, *self._named))
             order = np.flatnonzero(~left) if order is None else order[~left[order]]
         arrays = {name: self._joined(name, order) for name in list(self._pieces[0])}
         self._pieces.clear()
         key = key if order is None else key[order]
         begins = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
         numbers = key[begins].tolist()
-        keys = [self._names[number] for number in numbers] if self._names else numbers
-        return Groups(keys, np.append(begins, len(key)), arrays)
+        return Groups(_keys(numbers, *self._named), np.append(begins, len(key)), arrays)
 
     def _joined(self, name: str, order: Ints | None) -> Any:
         whole = np.concatenate([piece.pop(name) for piece in self._pieces])
@@ -149,13 +151,27 @@ class KeyArrays:
 
 def touching(dealing: Dealing, keys: frozenset[Any]) -> Ints:
     """The rows of a batch that may say something of some keys."""
-    numbers = numbers_of(dealing.names, keys)
+    numbers = numbers_of(keys, dealing.names, dealing.prefix)
     return np.union1d(dealing.row[np.isin(dealing.key, numbers)], dealing.foreign)
 
 
-def numbers_of(names: Sequence[str], keys: Collection[Any]) -> list[int]:
-    """What some keys are in `Dealing.key`, where all have these names."""
+def numbers_of(keys: Collection[Any], names: Sequence[str] = (), prefix: str = "") -> list[int]:
+    """What some keys are in `Dealing.key`, where all have these names, or this prefix."""
+    if prefix:
+        texts = (key.removeprefix(prefix) for key in keys if key.startswith(prefix))
+        return [int(text) for text in texts if _is_number(text)]
     return [at for at, name in enumerate(names) if name in keys] if names else list(keys)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is what a plain number is written as."""
+    return text.isascii() and text.isdecimal() and (text == "0" or text[0] != "0")
+
+
+def _keys(numbers: list[int], names: Sequence[str], prefix: str) -> list[Any]:
+    if prefix:
+        return [f"{prefix}{number}" for number in numbers]
+    return [names[number] for number in numbers] if names else numbers
 
 
 @runtime_checkable

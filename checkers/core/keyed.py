@@ -23,6 +23,7 @@ from maxq.checkers.core.api import Checker, Context, Verdict, unreadable
 from maxq.histories.history import History
 from maxq.histories.observed import (
     ACQUIRE,
+    APPLY_ID,
     COMMIT_OFFSET,
     FETCH_OFFSET,
     RELEASE,
@@ -33,7 +34,8 @@ from maxq.histories.op import HistoryError, Op
 
 # What grows with the load. Everything else grows with the length of a run alone.
 BULK = frozenset((
-    "send", "poll", "txn", ACQUIRE, RENEW, RELEASE, COMMIT_OFFSET, FETCH_OFFSET, REPLICA_LOG,
+    "send", "poll", "txn", ACQUIRE, RENEW, RELEASE, COMMIT_OFFSET, FETCH_OFFSET, APPLY_ID,
+    REPLICA_LOG,
 ))  # fmt: skip
 
 Key = int | str | tuple[str, int | str]

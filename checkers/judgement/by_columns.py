@@ -69,9 +69,10 @@ def judge_batches(reading: Reading, request: Request) -> Judged:
     judging = Judging(request, small)
     held = {name: task for name, task in judging.tasks.items() if _is_held(task)}
     dealt_out = {name: task for name, task in judging.tasks.items() if name not in held}
-    found: Found = {**_of_small(held, small), **_found(reading, outline, dealt_out)}
+    known = _known(outline, small)
+    found: Found = {**_of_small(held, small), **_found(reading, outline, dealt_out, known)}
     if more := judging.again(found):
-        found = merged(found, _by_rows(reading, outline, more))
+        found = merged(found, _by_rows(reading, outline, more, known))
     evidence = ops_at(reading, outline, judging.evidence(found))
     judged = judging.judged(found, evidence, breaches_of(outline, others))
     here = {op.index for op in judged.history if op.f != REPLICA_LOG}  # those are slim
@@ -107,7 +108,7 @@ def _is_held(task: Task) -> bool:
 
 def _of_small(tasks: Mapping[str, Task], small: Small) -> Found:
     """What checks find in the small part, which they need not be dealt once more."""
-    history = small.history()
+    history = small.alone
     found: dict[str, dict[Any, Any] | Exception] = {}
     for name, task in tasks.items():
         rows: dict[Any, list[Any]] = defaultdict(list)
@@ -138,11 +139,20 @@ def _slim(batch: pa.RecordBatch, row: int, bodies: Bodies) -> Op:
     return slim(op_of_row({"value": text, **rest.slice(row, 1).to_pylist()[0]}))
 
 
-def _found(reading: Reading, outline: Outline, tasks: Mapping[str, Task]) -> Found:
+def _known(outline: Outline, small: Small) -> Mapping[int, Op]:
+    """The operations that are held whole, by index; none where an index is not of one alone."""
+    if (outline.index[1:] <= outline.index[:-1]).any():
+        return {}
+    return {op.index: op for op in small.ops if op.f != REPLICA_LOG}
+
+
+def _found(
+    reading: Reading, outline: Outline, tasks: Mapping[str, Task], known: Mapping[int, Op]
+) -> Found:
     quick = {name: (t.check, KeyArrays()) for name, t in tasks.items()
              if isinstance(t.check, Columnar)}  # fmt: skip
     rest = {name: task for name, task in tasks.items() if name not in quick}
-    dealer = _Dealer(outline, rest)
+    dealer = _Dealer(outline, rest, known)
     failed: dict[str, Exception] = {}
     for rows in rows_of(reading(), outline):
         dealer.take(rows)
@@ -160,7 +170,7 @@ def _found(reading: Reading, outline: Outline, tasks: Mapping[str, Task]) -> Fou
         found[name] = failed.get(name, results)
         if left and name not in failed:
             unsure[name] = tasks[name]._replace(more=dict.fromkeys(left))
-    for name, more in (_by_rows(reading, outline, unsure) if unsure else {}).items():
+    for name, more in (_by_rows(reading, outline, unsure, known) if unsure else {}).items():
         sure = found[name]
         if isinstance(more, dict) and isinstance(sure, dict):
             found[name] = dict(sorted({**sure, **more}.items()))
@@ -184,18 +194,27 @@ def _judged(
     return results, left
 
 
-def _by_rows(reading: Reading, outline: Outline, tasks: Mapping[str, Task]) -> Found:
-    dealer = _Dealer(outline, tasks)
+def _by_rows(
+    reading: Reading, outline: Outline, tasks: Mapping[str, Task], known: Mapping[int, Op]
+) -> Found:
+    dealer = _Dealer(outline, tasks, known)
     for rows in rows_of(reading(), outline):
         dealer.take(rows)
     return dealer.judged()
 
 
 class _Dealer:
-    """Deals the rows of a history out, one by one, and judges each key."""
+    """Deals the rows of a history out, one by one, and judges each key.
 
-    def __init__(self, outline: Outline, tasks: Mapping[str, Task]) -> None:
+    Args:
+        known: operations that need not be read once more, by index.
+    """
+
+    def __init__(
+        self, outline: Outline, tasks: Mapping[str, Task], known: Mapping[int, Op]
+    ) -> None:
         self._outline = outline
+        self._known = known
         self._tasks = tasks
         self._dealt: Dealt = {name: defaultdict(list) for name in tasks}
         self._failed: dict[str, Exception] = {}
@@ -234,8 +253,22 @@ class _Dealer:
             whole.append(at[~blind])
             bare.append(at[blind])
         seen = np.unique(np.concatenate(whole))
-        yield from rows.events(seen)
+        small = seen[~rows.of(BULK)[seen]].tolist() if self._known else []
+        held = [(at, *both) for at in small if (both := self._held(rows, at)) is not None]
+        yield from held
+        yield from rows.events(np.setdiff1d(seen, [at for at, *_ in held]))
         yield from rows.events(np.setdiff1d(np.concatenate(bare), seen), bare=True)
+
+    def _held(self, rows: Rows, at: int) -> tuple[Op, Op | None] | None:
+        """A row's operation, and its invocation if it is a completion, where both are known."""
+        op = self._known.get(int(rows.index[at]))
+        if op is None or op.type == "invoke":
+            return None if op is None else (op, None)
+        begun = int(rows.begun[at])
+        if begun < 0:
+            return None
+        asked = self._known.get(begun)
+        return None if asked is None else (op, asked)
 
     def _wanted(self, rows: Rows, task: Task) -> Ints:
         chosen, check = self.chosen(rows, task), task.check

@@ -14,35 +14,35 @@ Not judged: two ids at one address. A wiped broker comes back under a new id at 
 its old id stays registered there; the same is seen while a broker has not yet registered its
 new address. Counted as ``addresses-shared``. That an id survives a change of address is S2.
 
-Each set is judged alone (`judge_set`), from rows that say who held which id.
+Each set is judged alone (`judge_set`), from rows that say who held which id. Sets of applicants
+alone, of which there are many, are judged by arrays (`applicants`).
 
 Claims: S1, S2 (docs/spec/controller-ha.md 6.3). Hazards: docs/spec/controller-ha.md 6.4 (H10, H11),
 and a torn identity file.
 """
 
-from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.observations import (
-    NEVER,
     SetSighting,
     begin,
     listed,
     of_sets,
     registered,
+    replica_sightings,
+    set_sightings,
     shaped,
     sighting,
 )
 from maxq.checkers.evidence.quiescence import after_acts
 from maxq.checkers.evidence.verdicts import Case, Found, power_lost, rule
-from maxq.histories.fault_facts import TAMPERS, WIPE
+from maxq.checkers.replication.wipes import Held, OfNode, Wipes
 from maxq.histories.history import History
 from maxq.histories.observed import (
     APPLY_ID,
@@ -53,22 +53,11 @@ from maxq.histories.observed import (
     ReplicaView,
     decoded,
 )
-from maxq.histories.op import Op
 
-ANY_NODE = ""  # a removal whose victim is not known
-
-
-class Held(NamedTuple):
-    """An owner said, or learnt, that it holds an id.
-
-    `low` and `high` bound how often the owner's store had been removed at that moment.
-    """
-
-    owner: str  # as shown to people: "node b0-1", "applicant x"
-    low: int
-    high: int
-    id: int
-    at: int  # index of the operation
+if TYPE_CHECKING:  # a short run needs no arrays
+    from maxq.checkers.core.columnar import Arrays, Dealing, Groups, Unsure
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 
 class _Applied(msgspec.Struct):
@@ -87,37 +76,40 @@ class _Joined(msgspec.Struct):
     id: int
 
 
-class _OfNode(msgspec.Struct):
-    node: str
-
-
 class Known(NamedTuple):
-    """What is not of one set: removals of stores, and the last operation of the nemesis."""
+    """What is not of one set: removals of stores, the last operation of the nemesis, the sets of
+    the cluster, and those of which anything but an applicant says something."""
 
-    wipes: "Wipes"
+    wipes: Wipes
     healed: int
+    sets: frozenset[str]
+    named: frozenset[str]
 
 
 class Row(NamedTuple):
-    """A node of a set, an id that was held in it, or what a controller said of it."""
+    """A node of a set, an id that was held in it, what a controller said of it, or an applicant
+    that may have an id of it unseen."""
 
     node: str | None = None
     held: Held | None = None
     view: SetSighting | None = None
+    applying: bool = False
 
 
 class SetIds(NamedTuple):
     """What was found in one set. `last` is the last answer of a controller, `healed` the last one
-    that was asked for after everything was healed."""
+    that was asked for after everything was healed. Ids are those of a set of the cluster."""
 
     found: list[Found]
-    owners: frozenset[tuple[str, int, int]]
+    owners: int
     sightings: int
     again: int  # sightings of owners that had been seen before
-    ids: frozenset[int]
-    nodes: frozenset[str]
-    last: SetSighting | None
-    healed: SetSighting | None
+    incarnations: frozenset[tuple[str, int]] = frozenset()  # of nodes, that surely had an id
+    ids: frozenset[int] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    applying: int = 0
+    last: SetSighting | None = None
+    healed: SetSighting | None = None
 
 
 class BrokerIds(KeyedChecker):
@@ -128,10 +120,14 @@ class BrokerIds(KeyedChecker):
     reads = frozenset((OBSERVE_REPLICA, OBSERVE_CONTROLLER, APPLY_ID, JOIN))
 
     def prepare(self, history: History, context: Context) -> Known:
-        return Known(Wipes(history), after_acts(history).at)
+        sets = frozenset(context.broker_sets)
+        return Known(Wipes(history), after_acts(history).at, sets, frozenset(_named(history)))
 
     def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
         op = event.op
+        if op.f == APPLY_ID and op.type != "ok":
+            yield from _applying(event, known.sets)
+            return
         if op.type != "ok":
             return
         begun, _ = begin(op, event.begun)
@@ -152,16 +148,45 @@ class BrokerIds(KeyedChecker):
                 Row(None, Held(f"applicant {reported.code}", 0, 0, reported.id, op.index)),
             )
 
+    def columns(self, rows: "Rows", chosen: "Ints", known: Known) -> "Dealing":
+        from maxq.checkers.replication.applicants import elements
+
+        return elements(rows, chosen, known.sets, known.named, lambda e: self.rows(e, known))
+
+    def judge_columns(
+        self, key: str, arrays: "Arrays", known: Known, more: object = None
+    ) -> "SetIds | Unsure":
+        from maxq.checkers.core.columnar import Groups
+
+        return self.judge_groups(Groups.of(key, arrays), known)[0]
+
+    def judge_groups(self, groups: "Groups", known: Known) -> "list[SetIds | Unsure]":
+        """Of sets that nothing but applicants named, in which each has an id of its own."""
+        from maxq.checkers.core.columnar import UNSURE
+        from maxq.checkers.replication.applicants import owners
+
+        counted = zip(groups.keys, *owners(groups), strict=True)
+        return [
+            UNSURE if own < 0 or key in known.sets else SetIds([], own, seen, seen - own)
+            for key, own, seen in counted
+        ]
+
     def judge(self, key: str, rows: Sequence[Row], known: Known, more: object = None) -> SetIds:
         held = [row.held for row in rows if row.held is not None]
         views = [row.view for row in rows if row.view is not None]
+        nodes = frozenset(row.node for row in rows if row.node is not None)
+        of_nodes = {f"node {node}" for node in nodes}
         return SetIds(
             found=list(judge_set(key, held)),
-            owners=frozenset((h.owner, h.low, h.high) for h in held),
+            owners=len({(h.owner, h.low, h.high) for h in held}),
             sightings=len(held),
             again=len(held) - len({(h.owner, h.low) for h in held}),
-            ids=frozenset(h.id for h in held),
-            nodes=frozenset(row.node for row in rows if row.node is not None),
+            incarnations=frozenset(
+                (h.owner, h.low) for h in held if h.low == h.high and h.owner in of_nodes
+            ),
+            ids=frozenset(h.id for h in held) if key in known.sets else frozenset(),
+            nodes=nodes,
+            applying=sum(row.applying for row in rows),
             last=views[-1] if views else None,
             healed=_last(views, known.healed),
         )
@@ -242,7 +267,7 @@ def _case(history: History, context: Context, known: Known, results: Mapping[str
             judged += bool(found) or not excused
             case.found += found
     again = sum(of_set.again for of_set in results.values())
-    owners = [len(of_set.owners) for of_set in results.values() if of_set.owners]
+    owners = [of_set.owners for of_set in results.values() if of_set.owners]
     last = (of_set.last for of_set in results.values())
     case.judged = {"S1": sum(n for n in owners if n > 1), "S2": again + judged}
     case.counts = {
@@ -263,80 +288,6 @@ def _case(history: History, context: Context, known: Known, results: Mapping[str
     return case
 
 
-class Wipes:
-    """When each node's store was removed, or may have been.
-
-    Between a copy of another's store, or a flipped bit, and the next removal, what the node says is
-    not its own word: it counts for nobody.
-    """
-
-    def __init__(self, history: History) -> None:
-        self._tampered: dict[str, list[tuple[int, bool]]] = defaultdict(list)  # removed: False
-        self._begins: dict[str, list[int]] = defaultdict(list)
-        self._ends: dict[str, list[int]] = defaultdict(list)
-        self._unsure: set[str] = set()
-        self.count = 0
-        for op in sorted(chain.from_iterable(map(history.of_f, TAMPERS)), key=_index):
-            done = history.completion(op)
-            if op.type == "fail" or (done is not None and done.index < op.index):
-                continue  # a completion: taken with its invocation
-            if op.is_client and op.type != "invoke":
-                continue
-            self._add(op, done)
-        for ends in (*self._begins.values(), *self._ends.values()):
-            ends.sort()
-
-    def _add(self, begun: Op, done: Op | None) -> None:
-        if done is not None and done.type == "fail":
-            return
-        victims = list(_victims(begun, done))
-        for node, _ in victims:
-            self._tampered[node].append((begun.index, begun.f != WIPE))
-        if begun.f != WIPE:
-            return
-        self.count += 1
-        for node, sure in victims:
-            self._begins[node].append(begun.index)
-            self._ends[node].append(done.index if sure and done is not None else NEVER)
-            if not sure:
-                self._unsure.add(node)
-
-    def between(self, node: str, begun: int, at: int) -> tuple[int, int]:
-        """How often a node's store had been removed at an instant between two indices."""
-        low = bisect_left(self._ends.get(node, []), begun)
-        high = sum(bisect_right(self._begins.get(n, []), at) for n in {node, ANY_NODE})
-        return low, high
-
-    def held(self, node: str, broker_id: int | None, begun: int, at: int) -> Held | None:
-        """What a node's answer says, which is true at an instant between two indices."""
-        before = bisect_left(self._tampered.get(node, []), (at, False))
-        if broker_id is None or (before and self._tampered[node][before - 1][1]):
-            return None
-        return Held(f"node {node}", *self.between(node, begun, at), broker_id, at)
-
-    def most(self, node: str) -> int | None:
-        """How often its store was removed in the whole history, at most; None: unknown."""
-        return None if ANY_NODE in self._unsure else len(self._begins.get(node, []))
-
-
-def _index(op: Op) -> int:
-    return op.index
-
-
-def _victims(begun: Op, done: Op | None) -> Iterator[tuple[str, bool]]:
-    """The nodes of a removal, and whether it surely happened."""
-    if begun.is_client:
-        yield shaped(begun.value, _OfNode, begun.index).node, done is not None and done.type == "ok"
-    elif done is None or not isinstance(done.value, dict):
-        yield ANY_NODE, False
-    else:
-        for node, proof in done.value.items():
-            yield str(node), isinstance(proof, dict) and proof.get("holds") is True
-
-
-# Ghosts.
-
-
 class _Ghosts:
     """How much of the controllers' table can be compared with everybody who ever had an id."""
 
@@ -350,15 +301,13 @@ class _Ghosts:
         known = {n for of_set in sets.values() for n in of_set.nodes}
         known |= {n for names in context.broker_sets.values() for n in names}
         self._strays = {n for n in _joining(history) if n not in known}
-        self._applying = Counter(_applying(history))
 
     def excused(self, name: str, of_set: SetIds) -> int | None:
         """How many ids of a set may have an owner that no answer showed: an incarnation of a
         node, or an applicant. None: unknown."""
         if self._powerless:
             return None
-        seen = {(owner, low) for owner, low, high in of_set.owners if low == high}
-        count = self._applying[name]
+        seen, count = of_set.incarnations, of_set.applying
         for node in {*self._context.broker_sets[name], *of_set.nodes, *self._strays}:
             wiped = self._wipes.most(node)
             if wiped is None:
@@ -371,16 +320,25 @@ def _joining(history: History) -> Iterator[str]:
     """Nodes that came up, or may have."""
     for op in history.of_f(JOIN):
         if op.is_client and op.type == "invoke":
-            yield shaped(op.value, _OfNode, op.index).node
+            yield shaped(op.value, OfNode, op.index).node
 
 
-def _applying(history: History) -> Iterator[str]:
-    """Sets in which an applicant may have an id that no answer showed."""
-    for op in history.of_f(APPLY_ID):
-        if op.is_client and op.type == "invoke":
-            done = history.completion(op)
-            if done is None or done.type == "info":
-                yield shaped(op.value, _Applying, op.index).set
+def _applying(event: Event, sets: frozenset[str]) -> Iterator[tuple[str, Row]]:
+    """The set of the cluster in which an applicant may have an id that no answer showed."""
+    op = event.op if event.open else event.begun
+    if op is not None and (event.open or event.op.type == "info"):
+        name = shaped(op.value, _Applying, op.index).set
+        if name in sets:
+            yield name, Row(applying=True)
+
+
+def _named(history: History) -> Iterator[str]:
+    """The sets of which brokers and controllers say something."""
+    yield from set_sightings(history)
+    yield from (s.view.set for s in replica_sightings(history))
+    for op in history.of_f(JOIN):
+        if op.is_client and op.type == "ok":
+            yield shaped(op.value, _Joined, op.index).set
 
 
 def _last(seen: Sequence[SetSighting], healed: int) -> SetSighting | None:

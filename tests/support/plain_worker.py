@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from maxq.checkers.core.columnar import Arrays, Dealing, KeyArrays, judged_groups
+from maxq.checkers.core.columnar import Arrays, Dealing, KeyArrays, Named, judged_groups
 
 _PICKLED = {b"pickled": b""}  # marks a column of objects that Arrow has no type for
 
@@ -69,13 +69,13 @@ def deal(check: Any, known: Any, rows: Any) -> Dealing:
     return found
 
 
-def take(state: bytes, number: int, names: tuple[str, ...], piece: bytes) -> bytes:
+def take(state: bytes, number: int, named: Named, piece: bytes) -> bytes:
     """Take the next piece of a key's arrays, that key being this number in `Dealing.key`."""
     held: KeyArrays = pickle.loads(state) if state else KeyArrays()
     (table,) = pa.ipc.open_stream(piece)
     key = np.full(len(table), number, np.int64)
     nothing = np.zeros(0, np.int64)
-    held.take(Dealing(key, nothing, arrays_of(table), nothing, names=names))
+    held.take(Dealing(key, nothing, arrays_of(table), nothing, names=named[0], prefix=named[1]))
     return pickle.dumps(held)
 
 

@@ -26,7 +26,15 @@ from queue_histories import queue_history
 from replica_histories import replica_case
 
 from maxq.checkers.core.api import Context
-from maxq.checkers.core.columnar import Arrays, Columnar, Dealing, KeyArrays, Unsure, numbers_of
+from maxq.checkers.core.columnar import (
+    Arrays,
+    Columnar,
+    Dealing,
+    KeyArrays,
+    Named,
+    Unsure,
+    numbers_of,
+)
 from maxq.checkers.core.keyed import Event, events_of, results_of
 from maxq.harness.run.judging import every_checker
 from maxq.harness.schedule.generated import options_of
@@ -188,12 +196,12 @@ class Workers:
                         for key, state in zip(keys, states, strict=True)])  # fmt: skip
 
 
-def piece(key: Key, n: int) -> tuple[int, tuple[str, ...], bytes]:
-    names = key.case.whole.names
-    (number,) = numbers_of(names, [key.key])
+def piece(key: Key, n: int) -> tuple[int, Named, bytes]:
+    named = key.case.whole.names, key.case.whole.prefix
+    (number,) = numbers_of([key.key], *named)
     arrays = key.arrays or {}
     span = cut(len(next(iter(arrays.values()))))[n]
-    return number, names, sent(table_of({name: column[span] for name, column in arrays.items()}))
+    return number, named, sent(table_of({name: column[span] for name, column in arrays.items()}))
 
 
 def said_of(key: Key) -> tuple[Any, Any, Any, Any]:
