@@ -67,6 +67,30 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a delayed message was delivered before its time",
         "{n} delayed messages were delivered before their time",
     ),
+    "half-lost": (
+        "a half message of a master that had gone was never delivered",
+        "{n} half messages of a master that had gone were never delivered",
+    ),
+    "commit-lost": (
+        "a committed message was never delivered",
+        "{n} committed messages were never delivered",
+    ),
+    "half-unsettled": (
+        "a half message was never settled",
+        "{n} half messages were never settled",
+    ),
+    "half-late": (
+        "a half message of a lost master was not settled elsewhere",
+        "{n} half messages of a lost master were not settled elsewhere",
+    ),
+    "uncommitted-delivered": (
+        "a message was delivered whose transaction was not committed",
+        "{n} messages were delivered whose transactions were not committed",
+    ),
+    "committed-again": (
+        "a committed message was delivered too often",
+        "{n} committed messages were delivered too often",
+    ),
     "consumer-offset-regressed": (
         "a consumer group's committed offset went back",
         "{n} times a consumer group's committed offset went back",

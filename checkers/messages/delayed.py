@@ -25,13 +25,21 @@ from maxq.checkers.core.promises import copies
 from maxq.checkers.evidence.observations import NEVER
 from maxq.checkers.evidence.quiescence import Lull, lulls
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.histories.fault_facts import AWAIT_RECOVERY, TAMPERS
+from maxq.checkers.messages.awaited import (
+    GRACE_NS,
+    PAIR_OF,
+    Read,
+    acted_for,
+    all_are_read,
+    all_read,
+    number,
+    read_of,
+)
+from maxq.histories.fault_facts import TAMPERS
 from maxq.histories.history import History
 from maxq.histories.observed import READ_DELAYED, SEND_DELAYED
 from maxq.histories.op import HistoryError, Op
 
-GRACE_NS = 10_000_000_000  # after all is as it should be, a message that is due has come
-PAIR_OF = 2  # replicas of a set whose slave has what was acknowledged, whoever it is
 NS_PER_MS = 1_000_000
 
 
@@ -52,23 +60,12 @@ class Sent(NamedTuple):
         return self.begun_ns + self.delay_ns
 
 
-class Read(NamedTuple):
-    """A read of a queue: indices and times of begin and end, and whether it reached the end."""
-
-    queue: int
-    begun: int
-    begun_ns: int
-    op: Op
-    ended: bool
-
-
 class Told(NamedTuple):
     """What clients did, and the first read of each message."""
 
     sent: Mapping[int, Sent]
     reads: Sequence[Read]
     first: Mapping[int, Read]
-    gaps: bool
 
 
 class Delayed:
@@ -115,7 +112,6 @@ def _told(history: History) -> Told:
     sent: dict[int, Sent] = {}
     reads: list[Read] = []
     first: dict[int, Read] = {}
-    gaps = False
     for op in history.ops:
         if op.f not in (SEND_DELAYED, READ_DELAYED):
             continue
@@ -128,31 +124,20 @@ def _told(history: History) -> Told:
             one = _sent(start, op)
             sent[one.value] = one
         elif op.type == "ok":
-            read = Read(_number(start.value), start.index, start.time, op, _says(op, "end"))
+            read = read_of(start, op)
             reads.append(read)
-            gaps |= _says(op, "gap")
-            for value in op.value if isinstance(op.value, list) else ():
-                first.setdefault(_number(value), read)
-    return Told(sent, reads, first, gaps)
+            for value in read.values:
+                first.setdefault(value, read)
+    return Told(sent, reads, first)
 
 
 def _sent(start: Op, op: Op) -> Sent:
     if not isinstance(start.value, list) or len(start.value) != PAIR_OF:
         raise HistoryError(f"op {start.index}: not a message and its delay: {start.value!r:.80}")
-    value, delay_ms = map(_number, start.value)
+    value, delay_ms = map(number, start.value)
     of_set = str((op.ext or {}).get("node", ""))
     at = op.index if op.type == "ok" else -1
     return Sent(value, start.index, start.time, delay_ms * NS_PER_MS, at, of_set)
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise HistoryError(f"no number: {value!r:.80}")
-    return value
-
-
-def _says(op: Op, key: str) -> bool:
-    return bool((op.ext or {}).get(key))
 
 
 def _early(sent: Sent, read: Read) -> Found:
@@ -173,14 +158,8 @@ def _lost(history: History, told: Told, case: Case, late: Mapping[int, Found]) -
     acked = [m for m in told.sent.values() if m.at >= 0]
     if not acked or any(op.f in TAMPERS for op in history.ops):
         return
-    looks = [op for op in history.nemesis if op.f == AWAIT_RECOVERY]
-    whole = looks[-1] if looks else None
-    settled = max(m.due_ns for m in acked) + GRACE_NS
-    if whole is not None:
-        settled = max(settled, whole.time + GRACE_NS)
-    queues = {read.queue for read in told.reads}
-    ended = {read.queue for read in told.reads if read.ended and read.begun_ns >= settled}
-    if whole is None or not queues or ended != queues or told.gaps:
+    due_ns = max(m.due_ns for m in acked)
+    if not all_are_read(history, told.reads, due_ns, GRACE_NS):
         why = "not every queue was read to its end once all delayed messages were due"
         case.judged["E1"] += len(acked)
         case.doubt("E1", why, "let the run end by itself, so that its readers come to the end")
@@ -210,13 +189,13 @@ def _late(
         return
     bound_ns = max(context.shrink_ns, context.recovery_ns)
     for lull in lulls(history):
-        for name in _acted_for(lull, context):
+        for name in acted_for(lull, context):
             if lull.time.until >= until:
                 return
             for m in told.sent.values():
                 if m.set == name and 0 <= m.at < lull.time.at:
                     by_ns = max(m.due_ns, lull.time.at_ns + bound_ns) + GRACE_NS
-                    last = _all_read(told, lull, by_ns)
+                    last = all_read(told.reads, lull, by_ns)
                     if last is None or _was_read_before(told, m, lull):
                         continue
                     case.judged["E1"] += 1
@@ -225,33 +204,9 @@ def _late(
                         yield m.value, _overdue(m, last, (last.op.time - m.due_ns) / 1e9)
 
 
-def _acted_for(lull: Lull, context: Context) -> Iterator[str]:
-    """The sets of two of which only the master is gone, while another set runs as a whole."""
-    s, sets = lull.state, context.broker_sets
-    known = not (s.doubtful or s.cuts or lull.time.doubt)
-    if not known or any(node.startswith("n") for node in s.gone):
-        return
-    whole = {name for name, nodes in sets.items() if not s.gone & set(nodes)}
-    for name, nodes in sorted(sets.items()):
-        if len(nodes) == PAIR_OF and s.gone & set(nodes) == {nodes[0]} and whole - {name}:
-            yield name
-
-
 def _was_read_before(told: Told, m: Sent, lull: Lull) -> bool:
     read = told.first.get(m.value)
     return read is not None and read.op.index < lull.time.at
-
-
-def _all_read(told: Told, lull: Lull, by_ns: int) -> Read | None:
-    """The read of a lull with which every queue was read to its end after a time."""
-    queues = {read.queue for read in told.reads}
-    for read in told.reads:
-        inside = lull.time.holds(read.begun, read.op.index)
-        if inside and read.ended and read.begun_ns >= by_ns:
-            queues.discard(read.queue)
-            if not queues:
-                return read
-    return None
 
 
 def _overdue(m: Sent, last: Read, seconds: float) -> Found:

@@ -19,6 +19,7 @@ from maxq.checkers.locks.locks import Locks
 from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.messages.durability import Durability
+from maxq.checkers.messages.half_messages import HalfMessages
 from maxq.checkers.messages.retention import Retention
 from maxq.checkers.replication.broker_ids import BrokerIds
 from maxq.checkers.replication.epochs import Epochs
@@ -42,6 +43,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "registration": (BrokerIds(),),
     "offsets": (Offsets(),),
     "delayed": (Delayed(),),
+    "transactions": (HalfMessages(),),
 }
 REPLICATED: Sequence[Checker] = (
     BrokerIds(),

@@ -183,6 +183,17 @@ LEFT_OUT: Mapping[str, str] = {
         "of delayed messages, and none is generated",
     ),
     **dict.fromkeys(
+        (
+            "commit-lost",
+            "committed-again",
+            "half-late",
+            "half-lost",
+            "half-unsettled",
+            "uncommitted-delivered",
+        ),
+        "of half messages, and none is generated",
+    ),
+    **dict.fromkeys(
         ("expired-lock-kept", "granted-without-quorum", "lock-not-granted", "released-lock-kept"),
         "of brokers that are gone or silent for as long as a lease, and none is generated",
     ),

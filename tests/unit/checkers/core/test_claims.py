@@ -12,7 +12,13 @@ from maxq.checkers.core.api import Checker, Verdict
 from maxq.checkers.core.claim_sources import DECISIONS
 from maxq.checkers.judgement import claims_page
 from maxq.checkers.locks import lock_service, locks
-from maxq.checkers.messages import consumer_offsets, delayed, durability, retention
+from maxq.checkers.messages import (
+    consumer_offsets,
+    delayed,
+    durability,
+    half_messages,
+    retention,
+)
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
 from maxq.checkers.replication.pairs import acting, copies
 from maxq.checkers.routing import acting_routes, routes, silent_brokers
@@ -33,6 +39,7 @@ CHECKERS: tuple[Checker, ...] = (
     lock_service.LockService(),
     consumer_offsets.Offsets(),
     delayed.Delayed(),
+    half_messages.HalfMessages(),
     routes.Routes(),
     acting_routes.ActingRoutes(),
     silent_brokers.SilentBrokers(),
@@ -64,7 +71,7 @@ def test_an_empty_history_is_evidence_for_nothing(checker: Checker, profile: Pro
 def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
     """The documents' own conditions: all-ack and a clean election for what must not be lost, and
     brokers that sync where power is lost."""
-    lossless = {"S6", "S9", "S10", "S11", "S12", "E1"}
+    lossless = {"S6", "S9", "S10", "S11", "S12", "E1", "E4", "E6", "E7", "E9"}
     all_ack = {"S9b", "S10b", "S14b"}
     wanted = {
         "P-SAFE": set(),
@@ -143,6 +150,11 @@ def test_every_anomaly_is_explained() -> None:
         "A4": ("slave-took-message",),
         "E1": ("delayed-lost", "delayed-late"),
         "E2": ("delayed-early",),
+        "E4": ("half-lost",),
+        "E6": ("commit-lost",),
+        "E7": ("half-unsettled", "half-late"),
+        "E8": ("uncommitted-delivered",),
+        "E9": ("committed-again",),
         "S13": ("not-writable",),
         "S13b": ("dead-master-stays",),
         "S15": ("node-ended", "node-does-not-start", "node-does-not-answer"),
