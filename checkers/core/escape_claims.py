@@ -19,7 +19,7 @@ ESCAPE: tuple[Claim, ...] = (
         in_pairs=COPIED,
         grounds=(RECOVERY,),
         checker="delayed",
-        mutants=("never_escapes",),
+        mutants=("never_escapes", "progress_before_put"),
     ),
     Claim(
         id="E2",
@@ -40,6 +40,7 @@ ESCAPE: tuple[Claim, ...] = (
         in_pairs=COPIED,
         grounds=(RECOVERY,),
         checker="half-messages",
+        mutants=("half_skipped_after_tries", "refused_is_delivered"),
     ),
     Claim(
         id="E6",
@@ -71,6 +72,7 @@ ESCAPE: tuple[Claim, ...] = (
         in_pairs=(),
         grounds=(RECOVERY,),
         checker="half-messages",
+        mutants=("rolled_back_escapes",),
     ),
     Claim(
         id="E9",
@@ -82,5 +84,6 @@ ESCAPE: tuple[Claim, ...] = (
         in_pairs=COPIED,
         grounds=(RECOVERY,),
         checker="half-messages",
+        mutants=("every_copy_escapes",),
     ),
 )

@@ -257,10 +257,11 @@ def _lost(
     due_ns = max(half.known_ns for half in promised)
     whole = all_are_read(history, told.reads, due_ns, GRACE_NS + _asked_ns(context))
     for half in promised:
-        claim = _claim_of(half, told, acts, context)
+        met = _met(half, told, acts, context)
+        claim = "E6" if half.value in told.ended else "E7" if met is None else "E4"
         case.judged[claim] += 1
         if whole and half.value not in told.first and half.value not in late:
-            case.found.append(_never(half, claim, told.ended.get(half.value)))
+            case.found.append(_never(half, told.ended.get(half.value), met))
     if not whole:
         for claim in SETTLED:
             if case.judged[claim]:
@@ -269,17 +270,16 @@ def _lost(
                 case.doubt(claim, why, advice)
 
 
-def _claim_of(half: Half, told: Told, acts: Sequence[Act], context: Context) -> str:
-    if half.value in told.ended:
-        return "E6"
+def _met(half: Half, told: Told, acts: Sequence[Act], context: Context) -> int | None:
+    """The first act on a broker of its set while a half message was open, or may have been."""
     read = told.first.get(half.value)
     until = NEVER if read is None else read.begun
     nodes = set(context.broker_sets.get(half.set, ()))
-    met = any(half.begun < act.begun < until and nodes & set(act.nodes) for act in acts)
-    return "E4" if met else "E7"
+    begins = (act.begun for act in acts if nodes & set(act.nodes))
+    return next((begun for begun in begins if half.begun < begun < until), None)
 
 
-def _never(half: Half, claim: str, ended: int | None) -> Found:
+def _never(half: Half, ended: int | None, met: int | None) -> Found:
     how = "was answered well" if ended is not None else "is what producers answer when asked"
     said = (
         f"Message {half.value}, of a transaction that broker set {half.set} has (op {half.at}) and "
@@ -288,8 +288,8 @@ def _never(half: Half, claim: str, ended: int | None) -> Found:
     detail = {"value": half.value, "set": half.set}
     if ended is not None:
         return Found("E6", "commit-lost", (half.begun, half.at, ended), said, detail)
-    if claim == "E4":
-        return Found("E4", "half-lost", (half.begun, half.at), said, detail)
+    if met is not None:
+        return Found("E4", "half-lost", (half.begun, half.at, met), said, detail)
     return Found("E7", "half-unsettled", (half.begun, half.at), said, detail)
 
 
