@@ -43,6 +43,19 @@ ESCAPE: tuple[Claim, ...] = (
         mutants=("half_skipped_after_tries", "refused_is_delivered"),
     ),
     Claim(
+        id="E5",
+        promise="A delayed message that was delivered is not delivered again once nothing was done "
+        "to its broker set and the name servers for 30 s after it was read (RocketMQ: 75 s).",
+        source=PAIRS,
+        needs=(ALL_ACK, CLEAN, WHOLE),
+        after_power=(SYNCED,),
+        in_pairs=(),
+        grounds=(RECOVERY,),
+        undisturbed=True,
+        checker="delayed",
+        mutants=("redelivers_from_the_start",),
+    ),
+    Claim(
         id="E6",
         promise="A message whose commit a master has answered well is delivered.",
         source=PAIRS,

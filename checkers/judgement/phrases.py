@@ -67,6 +67,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a delayed message was delivered before its time",
         "{n} delayed messages were delivered before their time",
     ),
+    "delayed-again": (
+        "a delayed message was delivered again",
+        "{n} delayed messages were delivered again",
+    ),
     "half-lost": (
         "a half message of a master that had gone was never delivered",
         "{n} half messages of a master that had gone were never delivered",

@@ -11,19 +11,27 @@ servers run, the master of a set of two is gone, its slave is not, and another s
 A message of that set that was acknowledged before, on both logs, is *late* if it was due, the lull
 had lasted for the bound, and afterwards, in the lull, every queue was read to its end without it.
 
+A delivered message is delivered *again* (E5) if somebody stored it once more although master and
+slaves had written down that it was delivered: after it had been read, nothing was done to any of
+them, nor to a name server, for as long as slaves take to copy how far their master is. That it was
+stored after that time shows in a read of its queue to the end without it.
+
 Nothing is early or late from where a clock is first set wrong; by a clock that was set back, and
 forth again, a message is at most a delay late, so that nothing is lost by it. Nothing is lost where
-a store was tampered with, or a broker deleted messages before they were read. Claims: E1, E2
-(docs/spec/acting-master.md 8.3).
+a store was tampered with, or a broker deleted messages before they were read. Claims: E1, E2,
+E5 (docs/spec/acting-master.md 8.3).
 """
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.core.promises import copies
+from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import NEVER
-from maxq.checkers.evidence.quiescence import Lull, lulls
+from maxq.checkers.evidence.quiescence import Interval, Lull, Undisturbed, lulls
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.messages.awaited import (
     GRACE_NS,
@@ -37,10 +45,12 @@ from maxq.checkers.messages.awaited import (
 )
 from maxq.histories.fault_facts import TAMPERS
 from maxq.histories.history import History
-from maxq.histories.observed import READ_DELAYED, SEND_DELAYED
+from maxq.histories.observed import COPIED_NS, READ_DELAYED, SEND_DELAYED
 from maxq.histories.op import HistoryError, Op
 
 NS_PER_MS = 1_000_000
+REFERENCE = "reference"  # as a target, whose slaves copy as fast as `COPIED_NS` says
+COPIED_SLOWLY_NS = 75_000_000_000  # RocketMQ's begin a minute late, and write after 10 s
 
 
 class Sent(NamedTuple):
@@ -61,18 +71,19 @@ class Sent(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What clients did, and the first read of each message."""
+    """What clients did, and the reads of each message: the first, and all in order."""
 
     sent: Mapping[int, Sent]
     reads: Sequence[Read]
     first: Mapping[int, Read]
+    reads_of: Mapping[int, Sequence[Read]]
 
 
 class Delayed:
     """The checker. See the module's text."""
 
     name = "delayed"
-    claims = ("E1", "E2")
+    claims = ("E1", "E2", "E5")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -82,7 +93,7 @@ class Delayed:
 
 
 def _case(history: History, context: Context) -> Case:
-    case = Case(judged={"E1": 0, "E2": 0})
+    case = Case(judged={"E1": 0, "E2": 0, "E5": 0})
     until = _until(history)
     told = _told(history)
     for value, read in sorted(told.first.items()):
@@ -92,6 +103,7 @@ def _case(history: History, context: Context) -> Case:
             if read.op.time < sent.due_ns:
                 case.found.append(_early(sent, read))
     case.counts = {"delayed-sent": len(told.sent), "delayed-read": len(told.first)}
+    case.found.extend(_again(history, context, told, case, until))
     late = dict(_late(history, context, told, case, until))
     _lost(history, told, case, late)
     case.found.extend(late.values())
@@ -111,7 +123,7 @@ def _told(history: History) -> Told:
     begun: dict[Any, Op] = {}
     sent: dict[int, Sent] = {}
     reads: list[Read] = []
-    first: dict[int, Read] = {}
+    reads_of: dict[int, list[Read]] = {}
     for op in history.ops:
         if op.f not in (SEND_DELAYED, READ_DELAYED):
             continue
@@ -127,8 +139,9 @@ def _told(history: History) -> Told:
             read = read_of(start, op)
             reads.append(read)
             for value in read.values:
-                first.setdefault(value, read)
-    return Told(sent, reads, first)
+                reads_of.setdefault(value, []).append(read)
+    first = {value: found[0] for value, found in reads_of.items()}
+    return Told(sent, reads, first, reads_of)
 
 
 def _sent(start: Op, op: Op) -> Sent:
@@ -148,6 +161,80 @@ def _early(sent: Sent, read: Read) -> Found:
     )
     detail = {"value": sent.value, "waited": waited, "delay": sent.delay_ns / 1e9}
     return Found("E2", "delayed-early", (sent.begun, read.op.index), said, detail)
+
+
+# --- again ----------------------------------------------------------------------------------------
+
+
+def _again(
+    history: History, context: Context, told: Told, case: Case, until: int
+) -> Iterator[Found]:
+    """What is delivered once more although all brokers of its set knew better."""
+    copied_ns = COPIED_NS if context.target == REFERENCE else COPIED_SLOWLY_NS
+    calm = _calm(history, context)
+    ends = _ends(told.reads)
+    for m in told.sent.values():
+        for reads in _by_process(told.reads_of.get(m.value, ())):
+            first = reads[0]
+            span = _remembered(calm.get(m.set, ()), first, copied_ns)
+            if span is None or span.until >= until:
+                continue
+            case.judged["E5"] += 1
+            known_ns = max(span.at_ns, first.op.time) + copied_ns
+            for read in reads[1:]:
+                before = _last(ends[read.op.process, read.queue], read.begun)
+                if read.op.index < until and before is not None and before.begun_ns >= known_ns:
+                    yield _once_more(m, first, read)
+                    break
+
+
+def _calm(history: History, context: Context) -> dict[str, Sequence[Interval]]:
+    """By broker set, when nothing was done to its brokers and the name servers."""
+    acts = [act for act in faults(history) if act.kind != "question"]
+    namesrvs = {node for act in acts for node in act.nodes if node.startswith("n")}
+    times = Undisturbed(acts)
+    sets = context.broker_sets
+    return {name: tuple(times.of({*nodes, *namesrvs})) for name, nodes in sets.items()}
+
+
+def _remembered(calm: Sequence[Interval], first: Read, copied_ns: int) -> Interval | None:
+    """The first calm time in which it was written down everywhere that a message was delivered."""
+    for span in calm:
+        if max(span.at_ns, first.op.time) + copied_ns <= span.until_ns:
+            return span
+    return None
+
+
+def _ends(reads: Sequence[Read]) -> dict[tuple[Any, int], list[Read]]:
+    """By process and queue, the reads that reached the end."""
+    found = defaultdict[tuple[Any, int], list[Read]](list)
+    for read in reads:
+        if read.ended:
+            found[read.op.process, read.queue].append(read)
+    return found
+
+
+def _last(reads: Sequence[Read], index: int) -> Read | None:
+    """The last of some reads, in order, that was over before an index."""
+    before = bisect_left(reads, index, key=lambda read: read.op.index)
+    return reads[before - 1] if before else None
+
+
+def _by_process(reads: Sequence[Read]) -> Iterator[list[Read]]:
+    """The reads of a message by process: a new one begins anew, and reads all again."""
+    of: dict[Any, list[Read]] = {}
+    for read in reads:
+        of.setdefault(read.op.process, []).append(read)
+    return iter(of.values())
+
+
+def _once_more(m: Sent, first: Read, read: Read) -> Found:
+    said = (
+        f"Message {m.value} was delivered (op {first.op.index}), and again (op {read.op.index}) by "
+        f"a broker of set {m.set}, though all of them had long written down that it was."
+    )
+    ops = (m.begun, first.op.index, read.op.index)
+    return Found("E5", "delayed-again", ops, said, {"value": m.value, "set": m.set})
 
 
 # --- at the end -----------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def test_an_empty_history_is_evidence_for_nothing(checker: Checker, profile: Pro
 def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
     """The documents' own conditions: all-ack and a clean election for what must not be lost, and
     brokers that sync where power is lost."""
-    lossless = {"S6", "S9", "S10", "S11", "S12", "E1", "E4", "E6", "E7", "E9"}
+    lossless = {"S6", "S9", "S10", "S11", "S12", "E1", "E4", "E5", "E6", "E7", "E9"}
     all_ack = {"S9b", "S10b", "S14b"}
     wanted = {
         "P-SAFE": set(),
@@ -151,6 +151,7 @@ def test_every_anomaly_is_explained() -> None:
         "E1": ("delayed-lost", "delayed-late"),
         "E2": ("delayed-early",),
         "E4": ("half-lost",),
+        "E5": ("delayed-again",),
         "E6": ("commit-lost",),
         "E7": ("half-unsettled", "half-late"),
         "E8": ("uncommitted-delivered",),
