@@ -168,6 +168,20 @@ DECISIONS: dict[str, Decision] = {
         "5.5.0's slaves cannot read the copy once any consumer has pulled (#10284), so that after "
         "a fail-over a group begins anew: that breaks the claim.",
     ),
+    "E4": Decision(
+        f"{OURS}: no document says what becomes of a half message that cannot be moved",
+        "RocketMQ's acting slave skips it after eleven tries, within 5.5 s, and the master, once "
+        "it is back, goes on behind it: that breaks the claim.",
+    ),
+    "E7": Decision(
+        f"{OURS}, as to the bound: documents promise that a producer is asked, not how soon",
+        "As E4, where an acting slave has no target for a while.",
+    ),
+    "E9": Decision(
+        f"{OURS}: no document promises that a committed message comes once",
+        "RocketMQ's checks write no op record for the copy before, so each copy that a slave has "
+        "moves, and is committed by itself: measured there.",
+    ),
     "L1": Decision(
         f"{CODE}: documents promise order to a consumer, not exclusion over a fail-over",
         "Locks are in memory: a member that restarts within a lease has forgotten its grant and "

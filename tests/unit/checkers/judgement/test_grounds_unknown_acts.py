@@ -12,6 +12,7 @@ from pair_histories import masterless
 from route_histories import not_writable, silent_listed, writable, wrong_shown
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
+from test_delayed_messages import again
 from test_master_addresses import MOVED_AT, Seen, view
 from test_replicas import FIRST, SECOND, SENT, log, run, stored
 from test_routes import SLAVE_AS_MASTER, Led, killed, lives_on
@@ -37,6 +38,7 @@ from maxq.checkers.judgement.grounds import DECLARE
 from maxq.checkers.judgement.runner import check_all
 from maxq.checkers.locks.lock_service import LockService
 from maxq.checkers.messages.consumer_offsets import Offsets
+from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
@@ -169,6 +171,7 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "L8": (expired, LockService()),
     "L9": (given_back, LockService()),
     "O1": (failed_over, Offsets()),
+    "E5": (again, Delayed()),
 }
 
 
