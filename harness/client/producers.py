@@ -129,7 +129,7 @@ class ProducerSession(Session):
     def stay(self, queue: QueueName) -> None:
         """Tell the master of a queue that this producer is still there, if it is time to."""
         broker, now = self._broker(queue), asyncio.get_running_loop().time()
-        if broker is not None and now - self._heard.get(broker, 0.0) >= HEARTBEAT_S:
+        if broker is not None and now - self._heard.get(broker, -HEARTBEAT_S) >= HEARTBEAT_S:
             self._heard[broker] = now
             with contextlib.suppress(NotSent):  # the next connection begins with one
                 self._pool.post(broker, self._heartbeat)
