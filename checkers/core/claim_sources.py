@@ -163,6 +163,18 @@ DECISIONS: dict[str, Decision] = {
         f"{CODE}: a registration with a lower stateVersion is ignored",
         "As N10. 5.0.0 and 5.1.0 register no stateVersion, and are not judged.",
     ),
+    "P4": Decision(
+        f"{OURS}: no document says what a master takes from its slaves",
+        "RocketMQ goes by the version of the whole table, which moves with every 500th commit, and "
+        "syncs nothing where a name server lists nobody or a master was only cut off: all of that "
+        "breaks the claim. Here the larger offset of each key stays, so that a reset backwards "
+        "that was made meanwhile has to be repeated.",
+    ),
+    "P5": Decision(
+        f"{OURS}, as P4",
+        "RocketMQ puts a slave's table of the same version over the master's own, which breaks the "
+        "claim after an ordinary kill.",
+    ),
     "O1": Decision(
         f"{CODE}: nothing is promised in writing, slaves copy offsets about every 10 s",
         "5.5.0's slaves cannot read the copy once any consumer has pulled (#10284), so that after "

@@ -10,14 +10,15 @@ checker; a claim without one is not yet shown to be decidable. Whoever adds a cl
 to `tests/unit/checkers/core/test_claims.py`, which compares this list with what checkers say they
 judge.
 
-Sources: docs/spec/controller-ha.md 6.2 and 6.3, docs/spec/acting-master.md 8.1 and 8.2.
+Sources: docs/spec/controller-ha.md 6.2 and 6.3, docs/spec/acting-master.md 8.
 """
 
 from collections.abc import Mapping
 
-from maxq.checkers.core.claim import COPIED, PAIRS
+from maxq.checkers.core.claim import COPIED
 from maxq.checkers.core.claim import Claim as Claim  # for whoever has claims of its own
 from maxq.checkers.core.escape_claims import ESCAPE
+from maxq.checkers.core.pair_claims import PAIR_CLAIMS
 from maxq.checkers.core.promises import (
     ACTS,
     ALL_ACK,
@@ -418,70 +419,7 @@ CLAIMS: tuple[Claim, ...] = (
         checker="epochs",
         mutants=("learner_joins_set",),
     ),
-    Claim(
-        id="A1",
-        promise="Once a pair's master is gone for longer than the bound for a silent member, the "
-        "smallest slave that runs acts for it, while name servers run and nobody is cut off.",
-        source=PAIRS,
-        needs=(ACTS,),
-        in_pairs=(ACTS,),
-        grounds=(BROKER, RECOVERY),
-        undisturbed=True,
-        checker="acting",
-        mutants=("largest_acts", "never_acts"),
-    ),
-    Claim(
-        id="A2",
-        promise="No other slave acts for it then.",
-        source=PAIRS,
-        needs=(ACTS,),
-        in_pairs=(ACTS,),
-        grounds=(BROKER, RECOVERY),
-        undisturbed=True,
-        checker="acting",
-        mutants=("all_slaves_act",),
-    ),
-    Claim(
-        id="A3",
-        promise="No slave acts beside a master that runs and is not isolated, under the same "
-        "conditions.",
-        source=PAIRS,
-        needs=(ACTS,),
-        in_pairs=(ACTS,),
-        grounds=(BROKER, RECOVERY),
-        undisturbed=True,
-        checker="acting",
-        mutants=("acts_beside_master",),
-    ),
-    Claim(
-        id="A4",
-        promise="A slave takes no message.",
-        source=PAIRS,
-        needs=(ACTS,),
-        in_pairs=(),
-        grounds=(BROKER,),
-        checker="copies",
-        mutants=("acting_takes_sends",),
-    ),
-    Claim(
-        id="A8",
-        promise="A message of a pair is acknowledged only once it is on as many logs as "
-        "inSyncReplicas says.",
-        source=PAIRS,
-        needs=COPIED,
-        after_power=(SYNCED,),
-        in_pairs=COPIED,
-        of_stores=True,
-        grounds=(BROKER,),
-        checker="copies",
-        mutants=(
-            "degrades_in_silence",
-            "master_counts_twice",
-            "near_is_copied",
-            "pair_acks_alone",
-            "sent_is_copied",
-        ),
-    ),
+    *PAIR_CLAIMS,
     Claim(
         id="N1",
         promise="A name server lists an address of a broker set under one id.",

@@ -5,7 +5,8 @@ python -m maxq.checkers.judgement.claims_page > docs/claims.md
 
 from collections.abc import Iterable
 
-from maxq.checkers.core.claims import CLAIMS, Claim
+from maxq.checkers.core.claim import Claim
+from maxq.checkers.core.claims import CLAIMS
 from maxq.checkers.core.promises import Need, keys
 from maxq.histories.grounds import SAID
 

@@ -73,6 +73,10 @@ ANOMALIES: Mapping[str, str] = {
     "second-acts": "A2",
     "acts-beside-master": "A3",
     "slave-took-message": "A4",
+    "isolated-listed": "P1",
+    "stays-isolated": "P2",
+    "acting-offset-lost": "P4",
+    "written-offset-lost": "P5",
     "written-by-nobody": "S11b",
     # Liveness.
     "not-writable": "S13",

@@ -158,6 +158,22 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a broker outside the SyncStateSet was elected",
         "{n} times a broker outside the SyncStateSet was elected",
     ),
+    "isolated-listed": (
+        "a master was listed before it had what its slaves had",
+        "{n} times a master was listed before it had what its slaves had",
+    ),
+    "stays-isolated": (
+        "a master that was back stayed isolated",
+        "{n} times a master that was back stayed isolated",
+    ),
+    "acting-offset-lost": (
+        "a master lost an offset that its slave had taken for it",
+        "{n} times a master lost an offset that its slave had taken for it",
+    ),
+    "written-offset-lost": (
+        "a master lost an offset that it had written",
+        "{n} times a master lost an offset that it had written",
+    ),
     "nobody-acts": ("nobody acted for a lost master", "{n} times nobody acted for a lost master"),
     "second-acts": ("two slaves acted at a time", "{n} times two slaves acted at a time"),
     "acts-beside-master": (

@@ -34,6 +34,7 @@ from maxq.harness.schedule.format import (
 )
 from maxq.harness.schedule.options import (
     APPLICANTS,
+    COMMITTERS,
     DELAYED,
     LOCKERS,
     RETENTION_KEYS,
@@ -53,13 +54,16 @@ APART_S = 20.0  # between two rounds of a fault that is beside those of the fact
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay with one broker
 # Between two turns of a workload.
-TURNS_MS = {"lock": 100, "registration": 400, "delayed": 150, "transactions": 150}
+TURNS_MS = {
+    "lock": 100, "registration": 400, "delayed": 150, "transactions": 150, "offsets": 200,
+}  # fmt: skip
 RACES = 40  # of a hundred turns of an applicant
 THREADS = {
     "lock": LOCKERS,
     "registration": SPARES + APPLICANTS,
     "delayed": DELAYED,
     "transactions": TRANSACTIONS,
+    "offsets": COMMITTERS,
 }
 LEARNING_OF = 3  # replicas of a set, at least, of which one can be a learner: two are then left
 # Of payloads, in bytes. Small ones are equal: in a log that was cut off and written anew each then

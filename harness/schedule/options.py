@@ -51,7 +51,7 @@ PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
     "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address", "none",
 )  # fmt: skip
-PAIR_WORKLOADS = ("queue", "lock", "delayed", "transactions")
+PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "transactions")
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 # The claims that a run is there for: of all runs, and of those of each workload.
 PURPOSE: dict[str, tuple[str, ...]] = {

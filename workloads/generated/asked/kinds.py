@@ -165,13 +165,17 @@ LEFT_OUT: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "acknowledged-uncopied",
+            "acting-offset-lost",
             "acts-beside-master",
+            "isolated-listed",
             "master-not-writable",
             "masterless-writable",
             "nobody-acts",
             "other-slave-shown",
             "second-acts",
             "slave-took-message",
+            "stays-isolated",
+            "written-offset-lost",
         ),
         "of brokers without controllers, and none is generated",
     ),
