@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from maxq.harness.client.places import place
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, until
 from maxq.harness.cluster.processes import START_TIMEOUT_S, Nodes
 from maxq.harness.contracts.cluster import Part, Proof
@@ -115,13 +116,14 @@ class Inquiry:
         return []
 
     async def _acting(self) -> list[str]:
-        """Slaves that say that they act for their masters."""
+        """Slaves that act for their masters, as they say."""
         found = []
         async with probing(self._environment.observer_dial) as pool:
             for node in self._running_brokers():
                 with suppress(OSError, RemoteProtocolError):
                     table = await runtime_info(pool, self._nodes.address(node.name))
-                    found += [node.name] if table.get("maxq.acting") == "true" else []
+                    acts = place(table, first=not node.replica).acting is True
+                    found += [node.name] if acts else []
         return found
 
     def _smallest_slaves(self) -> list[str]:
