@@ -95,11 +95,10 @@ def checkers_of(options: Options) -> list[Checker]:
 
 def absent(options: Options) -> list[str]:
     """The claims that cannot be judged on a run's target: n/a, never kept."""
-    if options.pair:
-        return [c.id for c in CLAIMS if c.id not in IN_PAIRS]
     if options.lacks_ids:
         return [c.id for c in CLAIMS if c.checker in BY_IDS]
-    return [] if options.targets == (REFERENCE,) else list(OURS_ALONE)
+    ours = () if options.targets == (REFERENCE,) else OURS_ALONE
+    return [c.id for c in CLAIMS if c.id in ours or (options.pair and c.id not in IN_PAIRS)]
 
 
 def context_of(options: Options, *, ended: bool | None = None) -> Context:

@@ -175,8 +175,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lacks_ids(self) -> bool:
         """Whether some broker or controller has no ids of brokers at some time: then nothing can be
-        judged by them."""
-        return any(lacks_ids(target) for target in self.targets)
+        judged by them. Without controllers ids are settings."""
+        return not self.pair and any(lacks_ids(target) for target in self.targets)
 
     @property
     def ignored(self) -> tuple[str, ...]:

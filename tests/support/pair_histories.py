@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from history_recorder import SECOND_NS, Recorder
 
 from maxq.histories.observed import (
@@ -32,13 +33,21 @@ class Told(Recorder):
         self.begin(NEMESIS, f, f"{f}@{at}")
         self.end("info", NEMESIS, f, {node: {"holds": True}})
 
-    def says(self, at: float, node: str, *, acting: bool, isolated: bool = False) -> int:
+    def says(
+        self, at: float, node: str, *, acting: bool, isolated: bool | msgspec.UnsetType = False
+    ) -> int:
         self.now = at
         view = ReplicaView(
             node=node, set="b0", address=f"{node}:1", id=None, leads=False, epochs=(), end=0,
             confirmed=None, acting=acting, isolated=isolated,
         )  # fmt: skip
         return self.op("ok", 9, OBSERVE_REPLICA, {"node": node}, encoded(view))
+
+    def lists(self, at: float, *roles: str) -> int:
+        """The name server lists the set's brokers of these roles."""
+        self.now = at
+        view = RouteView(node="n0", sets={"b0": {role: f"b0-{role}:1" for role in roles}})
+        return self.op("ok", 8, OBSERVE_ROUTE, {"node": "n0"}, encoded(view))
 
 
 def masterless(*answers: tuple[float, str, bool]) -> Told:
