@@ -14,7 +14,7 @@ of `ok` completion; the invocation's value is ``{"node": name}``.
                                           had the same and were in sync, or the bound was over
     replica-log          ReplicaLog       then: one epoch of one replica's log
 
-Four workloads have operations whose shapes are not a log's:
+Some workloads have operations whose shapes are not a log's:
 
     acquire, renew, release   value: the key (int), a queue. `ok`: granted, prolonged, given back.
         `fail`: certainly not held by this process because of this operation. A process is one
@@ -27,6 +27,12 @@ Four workloads have operations whose shapes are not a log's:
     send-delayed    [message, delay], in ms. `ok`: the master has it. ext: ``node``, the broker set.
     read-delayed    queue; ok: [message …]; ext: ``end``: all that is there is read; ``gap``: the
         broker has deleted what was not read.
+    send-half       [message, decision, when]: the half of a transaction that its producers commit,
+        roll back or leave open (``none``), and when its end is sent: ``soon``, ``late``, or never
+        (``silent``, ``dies``). `ok`: the master has it. ext: ``node``, the broker set.
+    end-transaction    [message, decision]. `ok`: a master says that it is done; `fail`: this end
+        has done nothing.
+    read-transactions  as ``read-delayed``.
     apply-id   {"set", "code"}; ok adds "id": an applicant with a register code of its own was
         registered under an id.
     join       {"node"}; ok: {"node", "set", "id"}: a broker came up and is registered.
@@ -38,7 +44,7 @@ Ids are the controller's persistent ones, from 1; offsets are bytes of the commi
 exclusive. Source: docs/spec/controller-ha.md 6.6, docs/spec/history-format.md 12.2.
 """
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -53,6 +59,12 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
 AWAIT_LEVEL, REPLICA_LOG, LATE_MS = "await-level", "replica-log", "late-ms"
 COMMIT_OFFSET, FETCH_OFFSET = "commit-offset", "fetch-offset"
 SEND_DELAYED, READ_DELAYED = "send-delayed", "read-delayed"
+SEND_HALF, END_TRANSACTION, READ_TRANSACTIONS = "send-half", "end-transaction", "read-transactions"
+COMMIT: Final = "commit"  # what producers may decide
+ROLL_BACK: Final = "roll-back"
+OPEN: Final = "none"
+LATE = "late"  # of an end: nobody knows the decision before `LATE_NS` have passed
+LATE_NS = 8_000_000_000
 # Of a probe after the last heal: its sends have this in their ext, its reads are of this kind.
 PROBE_READ = PROBED = "probe"
 PROBE_STREAK = 3  # so often in a row: chance seldom makes three of three of one in seventy

@@ -6,8 +6,7 @@ healed, they read on for longer than the longest delay.
 Operations (`maxq.histories.observed`):
 
     send-delayed   [value, delay]   ok: the master has it; delay in ms. ext: `node`, the broker set
-    read-delayed   queue            ok: [values]; ext: `end`, where all that is there was read, and
-                                    `gap`, where the broker has deleted what was not read yet
+    read-delayed   queue            as in `maxq.workloads.following`
 
 Delays are those of RocketMQ's first three levels. Claims: E1, E2.
 """
@@ -19,21 +18,20 @@ import msgspec
 
 from maxq.harness.client.session import QueueName, RouteBook, Session
 from maxq.harness.contracts.cluster import Cluster, Workload
-from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
-from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
+from maxq.harness.contracts.outcome import Client, Ok, Outcome
 from maxq.harness.generators import reserve, time_limit
 from maxq.histories.observed import READ_DELAYED, SEND_DELAYED
 from maxq.histories.op import Op
+from maxq.reference.wire import property as props
 from maxq.workloads import payload
+from maxq.workloads.following import FINAL_GAP_NS, KEY, Follower, Reads, queues_of
 
 TOPIC = "maxq-delayed"
 QUEUES = 2  # of each broker set
 READERS, SENDERS = 1, 2  # threads, readers first
 DELAYS_MS = (1000, 5000, 10_000)  # of the levels 1, 2, 3
 FINAL_NS = 30_000_000_000  # that a last read takes, and some time of grace
-FINAL_GAP_NS = 100_000_000
-KEY = 0  # in payloads: a message belongs to no queue
 
 
 class Sends(msgspec.Struct, frozen=True):
@@ -55,28 +53,6 @@ class Sends(msgspec.Struct, frozen=True):
         return self
 
 
-class Reads(msgspec.Struct, frozen=True):
-    """One thread that reads, one queue after the other; at the end (`gap_ns`) no faster than
-    that."""
-
-    queues: int
-    turn: int = 0
-    gap_ns: int = 0
-    next_ns: int = 0
-
-    def op(self, ctx: Context) -> Step | None:
-        process = ctx.some_free_process()
-        if process is None:
-            return PENDING, self
-        time = max(ctx.time, self.next_ns)
-        op = Op("invoke", process, READ_DELAYED, self.turn % self.queues, time=time)
-        after = msgspec.structs.replace(self, turn=self.turn + 1, next_ns=time + self.gap_ns)
-        return op, after
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        return self
-
-
 class DelayedClient:
     """Sends, or reads on from where it was in each queue."""
 
@@ -86,39 +62,21 @@ class DelayedClient:
         self._session = session
         self._queues = queues
         self._wall_ms = wall_ms
-        self._positions = [0] * len(queues)
+        self._follower = Follower(session, queues)
 
     async def open(self) -> None:
         """Connections are made when first needed."""
 
     async def invoke(self, op: Op) -> Outcome:
         if op.f == READ_DELAYED:
-            return await self._read(op.value)
+            return await self._follower.read(op.value)
         value, delay_ms = op.value
         process = op.process if isinstance(op.process, int) else -1
         queue = self._queues[value % len(self._queues)]
         body = payload.encode(KEY, process, value)
-        level = DELAYS_MS.index(delay_ms) + 1
-        sent = await self._session.send(queue, body, born_ms=self._wall_ms(), level=level)
+        level = {props.DELAY: str(DELAYS_MS.index(delay_ms) + 1)}
+        sent = await self._session.send(queue, body, born_ms=self._wall_ms(), more=level)
         return Ok(op.value, ext=sent.ext) if isinstance(sent, Ok) else sent
-
-    async def _read(self, number: int) -> Outcome:
-        offset = self._positions[number]
-        found = await self._session.poll(self._queues[number], offset)
-        if isinstance(found, Fail):
-            return found
-        if found.next_offset < offset:  # a log that ends before; see the workload queue
-            return Fail(["offset-moved", [offset, found.next_offset]])
-        self._positions[number] = found.next_offset
-        ext: dict[str, object] = {
-            "node": self._queues[number].broker_set, "broker": found.broker,
-        }  # fmt: skip
-        if found.next_offset >= found.max_offset and not found.retry:
-            ext["end"] = True
-        if found.min_offset > offset:
-            ext["gap"] = True
-        values = [payload.decode(KEY, body) for _, body in found.messages]
-        return Ok([v for v in values if isinstance(v, int)], ext=ext)
 
     async def close(self) -> None:
         self._session.close()
@@ -135,15 +93,14 @@ def delayed_workload(
         group: the run's tasks.
         wall_ms: the harness's wall clock, for message time stamps.
     """
-    sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
-    queues = [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)]
+    queues = queues_of(cluster, TOPIC, QUEUES)
 
     def client(thread: int) -> Client:
         return DelayedClient(Session(routes, cluster.dial, group), queues, wall_ms)
 
-    readers = ((1, Reads(len(queues), thread)) for thread in range(READERS))
+    readers = ((1, Reads(READ_DELAYED, len(queues), thread)) for thread in range(READERS))
     senders = ((1, Sends(thread)) for thread in range(SENDERS))
-    last = Reads(len(queues), gap_ns=FINAL_GAP_NS)
+    last = Reads(READ_DELAYED, len(queues), gap_ns=FINAL_GAP_NS)
     return Workload(
         name="delayed",
         threads=READERS + SENDERS,

@@ -179,6 +179,7 @@ class Eyes:
         self._decode = decode
         self._sets = sorted({n.broker_set for n in cluster.nodes if n.broker_set})
         self._set_of = {n.name: n.broker_set for n in cluster.nodes}
+        self._first = frozenset(n.name for n in cluster.nodes if not n.replica)
 
     async def open(self) -> None:
         """Connections are made when first needed."""
@@ -206,7 +207,8 @@ class Eyes:
     async def _replica(self, node: str, address: str) -> ReplicaView | Fail:
         broker_set = self._set_of[node]
         if not self._cluster.controllers():
-            return await self._observer.member(node, broker_set, address)
+            first = node in self._first
+            return await self._observer.member(node, broker_set, address, first=first)
         broker_id = await self._cluster.offers(Stored).identity(node)
         return await self._observer.replica(node, broker_set, address, broker_id)
 

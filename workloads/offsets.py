@@ -3,14 +3,17 @@
 A key is a consumer group of one process, on one queue: a process commits one offset after the other
 to its master, each one further, and a process with an unknown outcome (`info`) leaves its
 key to no other, so that no late commit can undo a later one. Any process of a thread asks for the
-offset of any key of the thread. Operations (`maxq.histories.observed`):
+offset of any key of the thread. After an operation that was not `ok` a thread asks, until that is
+answered, for the last key that it committed to: another broker may lead by then, and what that one
+knows is to be seen before anybody commits to it. Operations (`maxq.histories.observed`):
 
     commit-offset   [key, offset]   ok: the master has taken note
     fetch-offset    key             ok: [key, offset], 0 for none
 
 Brokers copy offsets from their master every few seconds, not with the log. At the end each client
 commits once more; then nothing happens for longer than that takes, another replica is made master,
-and each asks for its offset. Claim: O1.
+and each asks for its offset. A pair has no such election: there the clients ask once the faults are
+healed and masters take messages again. Claims: O1, and of pairs P4 and P5.
 """
 
 import asyncio
@@ -37,16 +40,20 @@ FETCHES = 0.5  # of the operations of a process that has committed
 
 
 class Commits(msgspec.Struct, frozen=True):
-    """One thread: its keys so far, and how far the present one has committed."""
+    """One thread: its keys so far, and how far the last one has committed; `asks`: its last
+    operation was not ok, and it asks before it commits again."""
 
     keys: tuple[int, ...] = ()
     offset: int = 0
+    asks: bool = False
 
     def op(self, ctx: Context) -> Step | None:
         process = ctx.some_free_process()
         if process is None:
             return PENDING, self
         time = ctx.time
+        if self.asks:
+            return Op("invoke", process, FETCH_OFFSET, self.keys[-1], time=time), self
         if process not in self.keys:
             after = msgspec.structs.replace(self, keys=(*self.keys, int(process)), offset=1)
             return Op("invoke", process, COMMIT_OFFSET, [process, 1], time=time), after
@@ -58,7 +65,10 @@ class Commits(msgspec.Struct, frozen=True):
         return Op("invoke", process, COMMIT_OFFSET, [process, offset], time=time), after
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return self
+        asks = bool(self.keys) and event.type != "ok"
+        if event.type == "invoke" or asks == self.asks:
+            return self
+        return msgspec.structs.replace(self, asks=asks)
 
 
 class Last(msgspec.Struct, frozen=True):

@@ -21,12 +21,20 @@ import msgspec
 from maxq.checkers.core.api import Context, MalformedError, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.core.promises import copies
-from maxq.checkers.evidence.observations import listed, shaped
+from maxq.checkers.evidence.observations import listed, shaped, sightings
 from maxq.checkers.evidence.quiescence import Interval, after_last_heal
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK
+from maxq.histories.grounds import PROBE, declared
 from maxq.histories.history import History
-from maxq.histories.observed import PROBE_READ, PROBE_STREAK, PROBED
+from maxq.histories.observed import (
+    MASTER_ROLE,
+    OBSERVE_ROUTE,
+    PROBE_READ,
+    PROBE_STREAK,
+    PROBED,
+    RouteView,
+)
 from maxq.histories.op import Op
 
 if TYPE_CHECKING:
@@ -173,7 +181,7 @@ class Service(KeyedChecker):
             found = shaped(done.value, _OfCluster, done.index).cluster
             case.counts["recovery-ms"] = round(found.after_ms)
             if results:
-                _by_probes(case, context, rest, results)
+                _by_probes(case, context, rest, results, Seen(history))
             elif history.run[0] is None:
                 _by_wait(case, context, rest, found, done)
             else:
@@ -190,7 +198,36 @@ def _key(begun: Op) -> int:
     raise MalformedError(f"W9: value of {begun.index} is no probe's: {begun.value!r:.100}")
 
 
-def _by_probes(case: Case, context: Context, rest: Interval, results: Mapping[int, Probed]) -> None:
+class Seen:
+    """What a history shows of queues that are not served: whose they are, and who lists no master.
+
+    Raises:
+        HistoryError: an answer of a name server has another shape (W9).
+    """
+
+    def __init__(self, history: History) -> None:
+        begun = history.run[0]
+        probed = [g for g in (declared(begun) if begun else ()) if g[0] == PROBE]
+        self._sets: dict[int, str] = {key: name for _, key, name in probed}
+        seen = sightings(history, OBSERVE_ROUTE, RouteView)
+        self._last = {s.view.node: s for s in seen}
+
+    def set_of(self, key: int, p: Probed) -> str:
+        """The broker set of a queue; empty: unknown."""
+        return p.set or self._sets.get(key, "")
+
+    def masterless(self, name: str) -> dict[str, int]:
+        """The name servers in whose last answer a set has no master, and the answers' indices."""
+        return {
+            node: s.at
+            for node, s in sorted(self._last.items())
+            if name and MASTER_ROLE not in s.view.sets.get(name, {})
+        }
+
+
+def _by_probes(
+    case: Case, context: Context, rest: Interval, results: Mapping[int, Probed], seen: Seen
+) -> None:
     due_ns = rest.at_ns + context.recovery_ns
     late: dict[str, list[tuple[int, Probed]]] = defaultdict(list)
     after = [p.served_ns - rest.at_ns for p in results.values() if p.served_ns is not None]
@@ -214,13 +251,18 @@ def _by_probes(case: Case, context: Context, rest: Interval, results: Mapping[in
             case.doubt("S13", f"queue {key} was probed for {_s(for_s)} only, "
                        f"{_s(context.recovery_ns)} needed")  # fmt: skip
         else:
-            late[p.set or ""].append((key, p))
+            late[seen.set_of(key, p)].append((key, p))
     for name, probes in sorted(late.items()):
-        case.found.append(_not_served(name, probes, rest, context))
+        without = seen.masterless(name)
+        case.found.append(_not_served(name, probes, rest, context, without))
 
 
 def _not_served(
-    name: str, probes: Sequence[tuple[int, Probed]], rest: Interval, context: Context
+    name: str,
+    probes: Sequence[tuple[int, Probed]],
+    rest: Interval,
+    context: Context,
+    without: Mapping[str, int],
 ) -> Found:
     keys = [key for key, _ in probes]
     tries = sum(p.tries for _, p in probes)
@@ -242,6 +284,10 @@ def _not_served(
         f"Everything was healed by {_s(rest.at_ns)}, and {_s(context.recovery_ns)} later {what} "
         f"{listed(keys)}{of} {'was' if len(keys) == 1 else 'were'} not served: {how}."
     )
+    said += "".join(
+        f" In its last answer {node} lists no master of the set (op {at})."
+        for node, at in without.items()
+    )
     detail: dict[str, Any] = {
         "set": name,
         "queues": keys,
@@ -251,7 +297,7 @@ def _not_served(
         "bound-ms": context.recovery_ns // 1_000_000,
     }
     failed = [at for _, p in probes for at in p.failed][-NAMED_MAX:]
-    ops = (*((rest.at,) if rest.at >= 0 else ()), *failed)
+    ops = (*((rest.at,) if rest.at >= 0 else ()), *failed, *without.values())
     return Found("S13", "not-writable", ops, said, detail)
 
 

@@ -163,10 +163,36 @@ DECISIONS: dict[str, Decision] = {
         f"{CODE}: a registration with a lower stateVersion is ignored",
         "As N10. 5.0.0 and 5.1.0 register no stateVersion, and are not judged.",
     ),
+    "P4": Decision(
+        f"{OURS}: no document says what a master takes from its slaves",
+        "RocketMQ goes by the version of the whole table, which moves with every 500th commit, and "
+        "syncs nothing where a name server lists nobody or a master was only cut off: all of that "
+        "breaks the claim. Here the larger offset of each key stays, so that a reset backwards "
+        "that was made meanwhile has to be repeated.",
+    ),
+    "P5": Decision(
+        f"{OURS}, as P4",
+        "RocketMQ puts a slave's table of the same version over the master's own, which breaks the "
+        "claim after an ordinary kill.",
+    ),
     "O1": Decision(
         f"{CODE}: nothing is promised in writing, slaves copy offsets about every 10 s",
         "5.5.0's slaves cannot read the copy once any consumer has pulled (#10284), so that after "
         "a fail-over a group begins anew: that breaks the claim.",
+    ),
+    "E4": Decision(
+        f"{OURS}: no document says what becomes of a half message that cannot be moved",
+        "RocketMQ's acting slave skips it after eleven tries, within 5.5 s, and the master, once "
+        "it is back, goes on behind it: that breaks the claim.",
+    ),
+    "E7": Decision(
+        f"{OURS}, as to the bound: documents promise that a producer is asked, not how soon",
+        "As E4, where an acting slave has no target for a while.",
+    ),
+    "E9": Decision(
+        f"{OURS}: no document promises that a committed message comes once",
+        "RocketMQ's checks write no op record for the copy before, so each copy that a slave has "
+        "moves, and is committed by itself: measured there.",
     ),
     "L1": Decision(
         f"{CODE}: documents promise order to a consumer, not exclusion over a fail-over",

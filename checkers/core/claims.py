@@ -10,26 +10,24 @@ checker; a claim without one is not yet shown to be decidable. Whoever adds a cl
 to `tests/unit/checkers/core/test_claims.py`, which compares this list with what checkers say they
 judge.
 
-Sources: docs/spec/controller-ha.md 6.2 and 6.3, docs/spec/acting-master.md 8.1 and 8.2.
+Sources: docs/spec/controller-ha.md 6.2 and 6.3, docs/spec/acting-master.md 8.
 """
 
 from collections.abc import Mapping
 
-import msgspec
-
-from maxq.checkers.core.claim_sources import DECISIONS
+from maxq.checkers.core.claim import COPIED
+from maxq.checkers.core.claim import Claim as Claim  # for whoever has claims of its own
+from maxq.checkers.core.escape_claims import ESCAPE
+from maxq.checkers.core.pair_claims import PAIR_CLAIMS
 from maxq.checkers.core.promises import (
     ACTS,
     ALL_ACK,
     CLEAN,
     MODE,
-    NO_DEGRADING,
     PAIR,
     SHOWS,
     STRICT,
-    SYNC_MASTER,
     SYNCED,
-    TWO_COPIES,
     WHOLE,
     Need,
     unfulfilled,
@@ -48,46 +46,6 @@ from maxq.histories.grounds import (
 
 HA, QUEUE_LOCKS = "docs/spec/controller-ha.md 6.3", "docs/spec/acting-master.md 8.2"
 ROUTES = "docs/spec/acting-master.md 8.1"
-PAIRS = "docs/spec/acting-master.md 8.3"
-COPIED = (SYNC_MASTER, TWO_COPIES, NO_DEGRADING)  # by a pair
-
-
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One promise.
-
-    Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
-    it is measured. Of brokers without controllers they must fulfil `in_pairs` instead of `needs`;
-    None: the claim means nothing there. One `of_stores` is measured as well where a broker ran on a
-    copy of another one's store, the last member of a SyncStateSet lost its own, or unclean election
-    made an empty broker master (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas`
-    where a broker that refused its store got no other one; one `of_controllers` where the stores of
-    most controllers were removed at once, so that ids and epochs begin anew. `grounds` are the
-    kinds of answers
-    (``maxq.histories.grounds``) without which it cannot count as kept. A claim that needs
-    `undisturbed` time is not judged in a history with an unknown act
-    (``maxq.checkers.evidence.quiescence``). `checker` is the name of the checker that decides it,
-    `mutants` the names of modules of ``reference/mutants``.
-    """
-
-    id: str
-    promise: str
-    source: str
-    needs: tuple[Need, ...] = ()
-    after_power: tuple[Need, ...] = ()
-    in_pairs: tuple[Need, ...] | None = None
-    of_stores: bool = False
-    of_replicas: bool = False
-    of_controllers: bool = False
-    grounds: tuple[str, ...]
-    undisturbed: bool = False
-    checker: str
-    mutants: tuple[str, ...] = ()
-
-    @property
-    def decides(self) -> str:
-        """Which source decides where RocketMQ and we differ, and what RocketMQ does; empty: nowhere
-        do they."""
-        return str(DECISIONS.get(self.id, ""))
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -461,70 +419,7 @@ CLAIMS: tuple[Claim, ...] = (
         checker="epochs",
         mutants=("learner_joins_set",),
     ),
-    Claim(
-        id="A1",
-        promise="Once a pair's master is gone for longer than the bound for a silent member, the "
-        "smallest slave that runs acts for it, while name servers run and nobody is cut off.",
-        source=PAIRS,
-        needs=(ACTS,),
-        in_pairs=(ACTS,),
-        grounds=(BROKER, RECOVERY),
-        undisturbed=True,
-        checker="acting",
-        mutants=("largest_acts", "never_acts"),
-    ),
-    Claim(
-        id="A2",
-        promise="No other slave acts for it then.",
-        source=PAIRS,
-        needs=(ACTS,),
-        in_pairs=(ACTS,),
-        grounds=(BROKER, RECOVERY),
-        undisturbed=True,
-        checker="acting",
-        mutants=("all_slaves_act",),
-    ),
-    Claim(
-        id="A3",
-        promise="No slave acts beside a master that runs and is not isolated, under the same "
-        "conditions.",
-        source=PAIRS,
-        needs=(ACTS,),
-        in_pairs=(ACTS,),
-        grounds=(BROKER, RECOVERY),
-        undisturbed=True,
-        checker="acting",
-        mutants=("acts_beside_master",),
-    ),
-    Claim(
-        id="A4",
-        promise="A slave takes no message.",
-        source=PAIRS,
-        needs=(ACTS,),
-        in_pairs=(),
-        grounds=(BROKER,),
-        checker="copies",
-        mutants=("acting_takes_sends",),
-    ),
-    Claim(
-        id="A8",
-        promise="A message of a pair is acknowledged only once it is on as many logs as "
-        "inSyncReplicas says.",
-        source=PAIRS,
-        needs=COPIED,
-        after_power=(SYNCED,),
-        in_pairs=COPIED,
-        of_stores=True,
-        grounds=(BROKER,),
-        checker="copies",
-        mutants=(
-            "degrades_in_silence",
-            "master_counts_twice",
-            "near_is_copied",
-            "pair_acks_alone",
-            "sent_is_copied",
-        ),
-    ),
+    *PAIR_CLAIMS,
     Claim(
         id="N1",
         promise="A name server lists an address of a broker set under one id.",
@@ -662,28 +557,7 @@ CLAIMS: tuple[Claim, ...] = (
         undisturbed=True,
         checker="offsets",
     ),
-    Claim(
-        id="E1",
-        promise="An acknowledged delayed message is delivered; of a pair whose master is gone for "
-        "longer than the recovery bound and 10 s, elsewhere, while name servers and another broker "
-        "set run and nobody is cut off.",
-        source=PAIRS,
-        needs=(ALL_ACK, CLEAN, WHOLE),
-        after_power=(SYNCED,),
-        in_pairs=COPIED,
-        grounds=(RECOVERY,),
-        checker="delayed",
-        mutants=("never_escapes",),
-    ),
-    Claim(
-        id="E2",
-        promise="No delayed message is delivered before its time, while clocks are right.",
-        source=PAIRS,
-        in_pairs=(),
-        grounds=(RECOVERY,),
-        checker="delayed",
-        mutants=("acting_delivers_at_once",),
-    ),
+    *ESCAPE,
     Claim(
         id="L1",
         promise="A set in strict mode grants one queue's lock to two clients at least a lease, "

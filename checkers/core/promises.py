@@ -98,6 +98,8 @@ NEUTRAL = frozenset(
         "broker:timerWheelEnable",
         "broker:autoCreateTopicEnable",
         "broker:slaveReadEnable",
+        "broker:transactionTimeOut",
+        "broker:transactionCheckInterval",
     )
 )
 

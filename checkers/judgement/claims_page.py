@@ -5,7 +5,8 @@ python -m maxq.checkers.judgement.claims_page > docs/claims.md
 
 from collections.abc import Iterable
 
-from maxq.checkers.core.claims import CLAIMS, Claim
+from maxq.checkers.core.claim import Claim
+from maxq.checkers.core.claims import CLAIMS
 from maxq.checkers.core.promises import Need, keys
 from maxq.histories.grounds import SAID
 
@@ -74,6 +75,13 @@ beyond its own, it can no longer tell.
 A master that comes back takes, of its own and its slaves' consumer offsets, the larger one of each
 group and queue, whatever versions say. So an offset that was reset backwards while it was gone, or
 not yet copied, may be back at the larger one, and the reset has to be repeated.
+
+RocketMQ's own brokers do not say whether they act or are in their group. A slave of theirs acts
+where its answer to 28 has `brokerActive=true`; a master is in its group if name servers list it;
+who is master is its setting. L6 is n/a there, as with controllers: they wait longer for a silent
+member than clients do. A slave of theirs that is longer than its master (after a loss of power)
+makes it acknowledge what is on one log: A8 goes by where logs end and does not see that, S8 does,
+by what they hold.
 
 | Claim | Made by |
 |---|---|

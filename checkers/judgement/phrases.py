@@ -67,6 +67,34 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a delayed message was delivered before its time",
         "{n} delayed messages were delivered before their time",
     ),
+    "delayed-again": (
+        "a delayed message was delivered again",
+        "{n} delayed messages were delivered again",
+    ),
+    "half-lost": (
+        "a half message of a master that had gone was never delivered",
+        "{n} half messages of a master that had gone were never delivered",
+    ),
+    "commit-lost": (
+        "a committed message was never delivered",
+        "{n} committed messages were never delivered",
+    ),
+    "half-unsettled": (
+        "a half message was never settled",
+        "{n} half messages were never settled",
+    ),
+    "half-late": (
+        "a half message of a lost master was not settled elsewhere",
+        "{n} half messages of a lost master were not settled elsewhere",
+    ),
+    "uncommitted-delivered": (
+        "a message was delivered whose transaction was not committed",
+        "{n} messages were delivered whose transactions were not committed",
+    ),
+    "committed-again": (
+        "a committed message was delivered too often",
+        "{n} committed messages were delivered too often",
+    ),
     "consumer-offset-regressed": (
         "a consumer group's committed offset went back",
         "{n} times a consumer group's committed offset went back",
@@ -129,6 +157,22 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "master-outside-set": (
         "a broker outside the SyncStateSet was elected",
         "{n} times a broker outside the SyncStateSet was elected",
+    ),
+    "isolated-listed": (
+        "a master was listed before it had what its slaves had",
+        "{n} times a master was listed before it had what its slaves had",
+    ),
+    "stays-isolated": (
+        "a master that was back stayed isolated",
+        "{n} times a master that was back stayed isolated",
+    ),
+    "acting-offset-lost": (
+        "a master lost an offset that its slave had taken for it",
+        "{n} times a master lost an offset that its slave had taken for it",
+    ),
+    "written-offset-lost": (
+        "a master lost an offset that it had written",
+        "{n} times a master lost an offset that it had written",
     ),
     "nobody-acts": ("nobody acted for a lost master", "{n} times nobody acted for a lost master"),
     "second-acts": ("two slaves acted at a time", "{n} times two slaves acted at a time"),

@@ -11,28 +11,46 @@ servers run, the master of a set of two is gone, its slave is not, and another s
 A message of that set that was acknowledged before, on both logs, is *late* if it was due, the lull
 had lasted for the bound, and afterwards, in the lull, every queue was read to its end without it.
 
+A delivered message is delivered *again* (E5) if somebody stored it once more although master and
+slaves had written down that it was delivered: after it had been read, nothing was done to any of
+them, nor to a name server, for as long as slaves take to copy how far their master is. That it was
+stored after that time shows in a read of its queue to the end without it.
+
 Nothing is early or late from where a clock is first set wrong; by a clock that was set back, and
 forth again, a message is at most a delay late, so that nothing is lost by it. Nothing is lost where
-a store was tampered with, or a broker deleted messages before they were read. Claims: E1, E2
-(docs/spec/acting-master.md 8.3).
+a store was tampered with, or a broker deleted messages before they were read. Claims: E1, E2,
+E5 (docs/spec/acting-master.md 8.3).
 """
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.core.promises import copies
+from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import NEVER
-from maxq.checkers.evidence.quiescence import Lull, lulls
+from maxq.checkers.evidence.quiescence import Interval, Lull, Undisturbed, lulls
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.histories.fault_facts import AWAIT_RECOVERY, TAMPERS
+from maxq.checkers.messages.awaited import (
+    GRACE_NS,
+    PAIR_OF,
+    Read,
+    acted_for,
+    all_are_read,
+    all_read,
+    number,
+    read_of,
+)
+from maxq.histories.fault_facts import TAMPERS
 from maxq.histories.history import History
-from maxq.histories.observed import READ_DELAYED, SEND_DELAYED
+from maxq.histories.observed import COPIED_NS, READ_DELAYED, SEND_DELAYED
 from maxq.histories.op import HistoryError, Op
 
-GRACE_NS = 10_000_000_000  # after all is as it should be, a message that is due has come
-PAIR_OF = 2  # replicas of a set whose slave has what was acknowledged, whoever it is
 NS_PER_MS = 1_000_000
+REFERENCE = "reference"  # as a target, whose slaves copy as fast as `COPIED_NS` says
+COPIED_SLOWLY_NS = 75_000_000_000  # RocketMQ's begin a minute late, and write after 10 s
 
 
 class Sent(NamedTuple):
@@ -52,30 +70,20 @@ class Sent(NamedTuple):
         return self.begun_ns + self.delay_ns
 
 
-class Read(NamedTuple):
-    """A read of a queue: indices and times of begin and end, and whether it reached the end."""
-
-    queue: int
-    begun: int
-    begun_ns: int
-    op: Op
-    ended: bool
-
-
 class Told(NamedTuple):
-    """What clients did, and the first read of each message."""
+    """What clients did, and the reads of each message: the first, and all in order."""
 
     sent: Mapping[int, Sent]
     reads: Sequence[Read]
     first: Mapping[int, Read]
-    gaps: bool
+    reads_of: Mapping[int, Sequence[Read]]
 
 
 class Delayed:
     """The checker. See the module's text."""
 
     name = "delayed"
-    claims = ("E1", "E2")
+    claims = ("E1", "E2", "E5")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -85,7 +93,7 @@ class Delayed:
 
 
 def _case(history: History, context: Context) -> Case:
-    case = Case(judged={"E1": 0, "E2": 0})
+    case = Case(judged={"E1": 0, "E2": 0, "E5": 0})
     until = _until(history)
     told = _told(history)
     for value, read in sorted(told.first.items()):
@@ -95,6 +103,7 @@ def _case(history: History, context: Context) -> Case:
             if read.op.time < sent.due_ns:
                 case.found.append(_early(sent, read))
     case.counts = {"delayed-sent": len(told.sent), "delayed-read": len(told.first)}
+    case.found.extend(_again(history, context, told, case, until))
     late = dict(_late(history, context, told, case, until))
     _lost(history, told, case, late)
     case.found.extend(late.values())
@@ -114,8 +123,7 @@ def _told(history: History) -> Told:
     begun: dict[Any, Op] = {}
     sent: dict[int, Sent] = {}
     reads: list[Read] = []
-    first: dict[int, Read] = {}
-    gaps = False
+    reads_of: dict[int, list[Read]] = {}
     for op in history.ops:
         if op.f not in (SEND_DELAYED, READ_DELAYED):
             continue
@@ -128,31 +136,21 @@ def _told(history: History) -> Told:
             one = _sent(start, op)
             sent[one.value] = one
         elif op.type == "ok":
-            read = Read(_number(start.value), start.index, start.time, op, _says(op, "end"))
+            read = read_of(start, op)
             reads.append(read)
-            gaps |= _says(op, "gap")
-            for value in op.value if isinstance(op.value, list) else ():
-                first.setdefault(_number(value), read)
-    return Told(sent, reads, first, gaps)
+            for value in read.values:
+                reads_of.setdefault(value, []).append(read)
+    first = {value: found[0] for value, found in reads_of.items()}
+    return Told(sent, reads, first, reads_of)
 
 
 def _sent(start: Op, op: Op) -> Sent:
     if not isinstance(start.value, list) or len(start.value) != PAIR_OF:
         raise HistoryError(f"op {start.index}: not a message and its delay: {start.value!r:.80}")
-    value, delay_ms = map(_number, start.value)
+    value, delay_ms = map(number, start.value)
     of_set = str((op.ext or {}).get("node", ""))
     at = op.index if op.type == "ok" else -1
     return Sent(value, start.index, start.time, delay_ms * NS_PER_MS, at, of_set)
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise HistoryError(f"no number: {value!r:.80}")
-    return value
-
-
-def _says(op: Op, key: str) -> bool:
-    return bool((op.ext or {}).get(key))
 
 
 def _early(sent: Sent, read: Read) -> Found:
@@ -165,6 +163,80 @@ def _early(sent: Sent, read: Read) -> Found:
     return Found("E2", "delayed-early", (sent.begun, read.op.index), said, detail)
 
 
+# --- again ----------------------------------------------------------------------------------------
+
+
+def _again(
+    history: History, context: Context, told: Told, case: Case, until: int
+) -> Iterator[Found]:
+    """What is delivered once more although all brokers of its set knew better."""
+    copied_ns = COPIED_NS if context.target == REFERENCE else COPIED_SLOWLY_NS
+    calm = _calm(history, context)
+    ends = _ends(told.reads)
+    for m in told.sent.values():
+        for reads in _by_process(told.reads_of.get(m.value, ())):
+            first = reads[0]
+            span = _remembered(calm.get(m.set, ()), first, copied_ns)
+            if span is None or span.until >= until:
+                continue
+            case.judged["E5"] += 1
+            known_ns = max(span.at_ns, first.op.time) + copied_ns
+            for read in reads[1:]:
+                before = _last(ends[read.op.process, read.queue], read.begun)
+                if read.op.index < until and before is not None and before.begun_ns >= known_ns:
+                    yield _once_more(m, first, read)
+                    break
+
+
+def _calm(history: History, context: Context) -> dict[str, Sequence[Interval]]:
+    """By broker set, when nothing was done to its brokers and the name servers."""
+    acts = [act for act in faults(history) if act.kind != "question"]
+    namesrvs = {node for act in acts for node in act.nodes if node.startswith("n")}
+    times = Undisturbed(acts)
+    sets = context.broker_sets
+    return {name: tuple(times.of({*nodes, *namesrvs})) for name, nodes in sets.items()}
+
+
+def _remembered(calm: Sequence[Interval], first: Read, copied_ns: int) -> Interval | None:
+    """The first calm time in which it was written down everywhere that a message was delivered."""
+    for span in calm:
+        if max(span.at_ns, first.op.time) + copied_ns <= span.until_ns:
+            return span
+    return None
+
+
+def _ends(reads: Sequence[Read]) -> dict[tuple[Any, int], list[Read]]:
+    """By process and queue, the reads that reached the end."""
+    found = defaultdict[tuple[Any, int], list[Read]](list)
+    for read in reads:
+        if read.ended:
+            found[read.op.process, read.queue].append(read)
+    return found
+
+
+def _last(reads: Sequence[Read], index: int) -> Read | None:
+    """The last of some reads, in order, that was over before an index."""
+    before = bisect_left(reads, index, key=lambda read: read.op.index)
+    return reads[before - 1] if before else None
+
+
+def _by_process(reads: Sequence[Read]) -> Iterator[list[Read]]:
+    """The reads of a message by process: a new one begins anew, and reads all again."""
+    of: dict[Any, list[Read]] = {}
+    for read in reads:
+        of.setdefault(read.op.process, []).append(read)
+    return iter(of.values())
+
+
+def _once_more(m: Sent, first: Read, read: Read) -> Found:
+    said = (
+        f"Message {m.value} was delivered (op {first.op.index}), and again (op {read.op.index}) by "
+        f"a broker of set {m.set}, though all of them had long written down that it was."
+    )
+    ops = (m.begun, first.op.index, read.op.index)
+    return Found("E5", "delayed-again", ops, said, {"value": m.value, "set": m.set})
+
+
 # --- at the end -----------------------------------------------------------------------------------
 
 
@@ -173,14 +245,8 @@ def _lost(history: History, told: Told, case: Case, late: Mapping[int, Found]) -
     acked = [m for m in told.sent.values() if m.at >= 0]
     if not acked or any(op.f in TAMPERS for op in history.ops):
         return
-    looks = [op for op in history.nemesis if op.f == AWAIT_RECOVERY]
-    whole = looks[-1] if looks else None
-    settled = max(m.due_ns for m in acked) + GRACE_NS
-    if whole is not None:
-        settled = max(settled, whole.time + GRACE_NS)
-    queues = {read.queue for read in told.reads}
-    ended = {read.queue for read in told.reads if read.ended and read.begun_ns >= settled}
-    if whole is None or not queues or ended != queues or told.gaps:
+    due_ns = max(m.due_ns for m in acked)
+    if not all_are_read(history, told.reads, due_ns, GRACE_NS):
         why = "not every queue was read to its end once all delayed messages were due"
         case.judged["E1"] += len(acked)
         case.doubt("E1", why, "let the run end by itself, so that its readers come to the end")
@@ -210,13 +276,13 @@ def _late(
         return
     bound_ns = max(context.shrink_ns, context.recovery_ns)
     for lull in lulls(history):
-        for name in _acted_for(lull, context):
+        for name in acted_for(lull, context):
             if lull.time.until >= until:
                 return
             for m in told.sent.values():
                 if m.set == name and 0 <= m.at < lull.time.at:
                     by_ns = max(m.due_ns, lull.time.at_ns + bound_ns) + GRACE_NS
-                    last = _all_read(told, lull, by_ns)
+                    last = all_read(told.reads, lull, by_ns)
                     if last is None or _was_read_before(told, m, lull):
                         continue
                     case.judged["E1"] += 1
@@ -225,33 +291,9 @@ def _late(
                         yield m.value, _overdue(m, last, (last.op.time - m.due_ns) / 1e9)
 
 
-def _acted_for(lull: Lull, context: Context) -> Iterator[str]:
-    """The sets of two of which only the master is gone, while another set runs as a whole."""
-    s, sets = lull.state, context.broker_sets
-    known = not (s.doubtful or s.cuts or lull.time.doubt)
-    if not known or any(node.startswith("n") for node in s.gone):
-        return
-    whole = {name for name, nodes in sets.items() if not s.gone & set(nodes)}
-    for name, nodes in sorted(sets.items()):
-        if len(nodes) == PAIR_OF and s.gone & set(nodes) == {nodes[0]} and whole - {name}:
-            yield name
-
-
 def _was_read_before(told: Told, m: Sent, lull: Lull) -> bool:
     read = told.first.get(m.value)
     return read is not None and read.op.index < lull.time.at
-
-
-def _all_read(told: Told, lull: Lull, by_ns: int) -> Read | None:
-    """The read of a lull with which every queue was read to its end after a time."""
-    queues = {read.queue for read in told.reads}
-    for read in told.reads:
-        inside = lull.time.holds(read.begun, read.op.index)
-        if inside and read.ended and read.begun_ns >= by_ns:
-            queues.discard(read.queue)
-            if not queues:
-                return read
-    return None
 
 
 def _overdue(m: Sent, last: Read, seconds: float) -> Found:

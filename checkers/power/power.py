@@ -38,14 +38,16 @@ UNPLANTED: Mapping[str, str] = {
     "B13": "only a run in which a log gets old has a place for it",
     "A8": "only whole logs show which copies there are, and no single answer about one",
     **dict.fromkeys(
-        ("A1", "A2", "A3", "A4", "N2", "N3", "N4", "N8", "N12"),
+        ("A1", "A2", "A3", "A4", "P1", "P2", "P4", "P5", "N2", "N3", "N4", "N8", "N12"),
         "only a pair whose master is away has a place for it",
     ),
     "L6": "no single answer breaks it: several requests in a row must fail",
     "L7": "only a set that has lost its majority has a place for it",
     **dict.fromkeys(("L8", "L9"), "only a lock that is left alone for a lease has a place for it"),
     "E1": "only what no read has shows it, and no single answer",
-    "E2": "only a run with delayed messages has a place for it",
+    **dict.fromkeys(("E2", "E5"), "only a run with delayed messages has a place for it"),
+    **dict.fromkeys(("E4", "E6", "E7"), "only what no read has shows it, and no single answer"),
+    **dict.fromkeys(("E8", "E9"), "only a run with transactions has a place for it"),
     "L1": "a second grant is planted under L2",
 }
 NO_PLACE = "this run has no place for it"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import elements_of, epoch_of, node_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.core.promises import MODE, PAIR
 from maxq.checkers.evidence.observations import (
     NEVER,
     SetSighting,
@@ -84,6 +85,7 @@ class Homes(NamedTuple):
     healed: int  # since when nothing was disturbed; NEVER: that is not known
     copies: frozenset[str]
     may_lack: MayLack
+    pairs: bool  # there are no controllers, and no epochs
 
     def logs(
         self, name: str, stores: Sequence[Store], held: Callable[[Store], Collection[Message]]
@@ -146,7 +148,9 @@ class Replicas(KeyedChecker):
         gone = MayLack(history, of_node)
         rest = after_last_heal(history)
         healed = NEVER if rest.doubt else rest.at
-        return Homes(frozenset(sets), homes, _members(history), healed, copies(history), gone)
+        pairs = (context.settings or {}).get(MODE) == PAIR
+        members = _members(history)
+        return Homes(frozenset(sets), homes, members, healed, copies(history), gone, pairs)
 
     def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked | Unanswered]]:
         op = event.op
@@ -177,7 +181,7 @@ class Replicas(KeyedChecker):
         whole = [Held(s, s.records(), first) for s, first in _whole(key, still, known)]
         parted, compared = partings(stores)
         missing, messages = _missing(key, whole, acked)
-        found = [_parted(key, parting) for parting in parted]
+        found = [_parted(key, parting, pairs=known.pairs) for parting in parted]
         found += [*_lists_differ(key, still), *missing]
         unsure = [row for row in rows if isinstance(row, Unanswered)]
         logs = known.logs(key, stores, partial(_held, unsure))
@@ -345,13 +349,20 @@ def _pairs(stores: Sequence[Store]) -> int:
     return sum(max(n - 1, 0) for n in shared.values())
 
 
-def _parted(name: str, parting: Parting) -> Found:
+def _parted(name: str, parting: Parting, *, pairs: bool) -> Found:
     a, b = parting.a.view, parting.b.view
+    how = f"part in epoch {b.epoch}, which begins at byte {b.start} on both"
+    why = (
+        "Two brokers wrote under one epoch, or bytes that had been cut off came back, and no "
+        "truncation will find it."
+    )
+    if pairs:
+        how = "differ"
+        why = "Without epochs the two cannot notice it, and nothing will mend it."
     said = (
-        f"Broker set {name}: the logs of {a.node} and {b.node} part in epoch {b.epoch}, which "
-        f"begins at byte {b.start} on both: {parting.said} ({a.node} holds it to byte {a.end}, op "
-        f"{parting.a.at}; {b.node} to byte {b.end}, op {parting.b.at}). Two brokers wrote under "
-        "one epoch, or bytes that had been cut off came back, and no truncation will find it."
+        f"Broker set {name}: the logs of {a.node} and {b.node} {how}: {parting.said} "
+        f"({a.node} holds it to byte {a.end}, op {parting.a.at}; {b.node} to byte {b.end}, op "
+        f"{parting.b.at}). {why}"
     )
     detail = {
         "set": name,

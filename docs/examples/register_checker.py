@@ -7,7 +7,7 @@ have taken effect or not.
 from collections import defaultdict
 
 from maxq.checkers.core.api import Context, Verdict
-from maxq.checkers.core.claims import Claim
+from maxq.checkers.core.claim import Claim
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.harness.run.plugins import CheckerKind

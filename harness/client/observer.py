@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from maxq.harness.client.places import place
 from maxq.harness.contracts.error_classes import error_of, error_words
 from maxq.harness.contracts.outcome import Fail
 from maxq.histories.observed import (
@@ -103,25 +104,29 @@ class Observer:
                 views[name] = _set_view(info)
         return ControllerView(node=node, sets=views, by_address=addressed)
 
-    async def member(self, node: str, broker_set: str, address: str) -> ReplicaView | Fail:
-        """What a broker without controllers says of itself: it has no id and no epochs."""
+    async def member(
+        self, node: str, broker_set: str, address: str, *, first: bool
+    ) -> ReplicaView | Fail:
+        """What a broker without controllers says of itself: it has no id and no epochs. `first`:
+        it is its set's first replica."""
         info = await self._ask(
             KVTable, address, Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO, ext={})
         )
         if isinstance(info, Fail):
             return info
         end = info.table.get("commitLogMaxOffset", "")
+        said = place(info.table, first=first)
         return ReplicaView(
             node=node,
             set=broker_set,
             address=address,
             id=None,
-            leads=info.table.get("maxq.role") == "master",
+            leads=said.leads,
             epochs=(),
             end=int(end) if end.isdecimal() else 0,
             confirmed=None,
-            acting=info.table.get("maxq.acting") == "true",
-            isolated=info.table.get("maxq.isolated") == "true",
+            acting=said.acting,
+            isolated=said.isolated,
         )
 
     async def replica(

@@ -6,7 +6,7 @@ outside of operations. Units: seconds; offsets are message indices.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from maxq.harness.contracts.error_classes import classify_send, error_of, error_words, plain
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
 from maxq.reference.records import RemoteProtocolError
-from maxq.reference.rpc import Dial, Pool
+from maxq.reference.rpc import Dial, Handler, Pool, refuse
 from maxq.reference.wire import headers
 from maxq.reference.wire import property as props
 from maxq.reference.wire.codes import RequestCode, ResponseCode
@@ -158,6 +158,8 @@ class Session:
         group: the run's tasks.
         pinned: broker set -> the one broker of it that this client ever speaks with, whatever
             routes say; None: it follows the routes.
+        handler: answers what brokers ask.
+        greet: what is said first on a connection to a broker.
     """
 
     def __init__(
@@ -167,10 +169,12 @@ class Session:
         group: asyncio.TaskGroup,
         *,
         pinned: Callable[[str], str] | None = None,
+        handler: Handler = refuse,
+        greet: Callable[[str], Frame] | None = None,
     ) -> None:
         self.pinned = pinned
         self._routes = routes
-        self._pool = Pool(group, dial=dial)
+        self._pool = Pool(group, dial=dial, handler=handler, greet=greet)
 
     def close(self) -> None:
         self._pool.close()
@@ -183,20 +187,29 @@ class Session:
             self._routes.nudge()
         return broker
 
-    async def send(self, queue: QueueName, body: bytes, *, born_ms: int, level: int = 0) -> Outcome:
-        """Send one message; an `ok` carries its queue offset as value, and in `ext` who answered
-        and, as ``byte``, where in the commit log the message is."""
+    async def send(
+        self,
+        queue: QueueName,
+        body: bytes,
+        *,
+        born_ms: int,
+        more: Mapping[str, str] | None = None,
+        sys_flag: int = 0,
+        producer_group: str = "maxq",
+    ) -> Outcome:
+        """Send one message, with `more` properties; an `ok` carries its queue offset as value, and
+        in `ext` who answered and, as ``byte``, where in the commit log the message is."""
         broker = self._broker(queue)
         if broker is None:
             return Fail("no-route")
-        properties = {props.WAIT: "true", **({props.DELAY: str(level)} if level else {})}
+        properties = {props.WAIT: "true", **(more or {})}
         header = headers.SendRequest(
             topic=queue.topic,
-            producer_group="maxq",
+            producer_group=producer_group,
             default_topic="TBW102",
             default_topic_queue_nums=4,
             queue_id=queue.queue_id,
-            sys_flag=0,
+            sys_flag=sys_flag,
             born_timestamp=born_ms,
             flag=0,
             properties=props.encode(properties).decode(),

@@ -5,7 +5,8 @@ A `Cluster` for every environment and target. Its parts fulfil the contracts tha
 `maxq.harness.cluster.network` (cuts and addresses), `maxq.harness.cluster.packet_loss` (lossy
 ways), `maxq.harness.cluster.aging` (logs that get old), `maxq.harness.cluster.machines` (clocks,
 disks, slow ways), `maxq.harness.cluster.releases` (what nodes are started as),
-`maxq.harness.cluster.queries` (what it says of itself, and orders to its controllers).
+`maxq.harness.cluster.queries` (what it says of itself, and orders to its controllers),
+`maxq.harness.cluster.topics` (topics of a run).
 Spares have machines and can be started, ended, wiped and
 given other addresses, and are in no other way part of the cluster.
 """
@@ -21,6 +22,7 @@ from maxq.harness.cluster.packet_loss import Losses
 from maxq.harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
 from maxq.harness.cluster.queries import Inquiry, SetupFailed
 from maxq.harness.cluster.releases import Releases
+from maxq.harness.cluster.topics import Topics
 from maxq.harness.cluster.ways import Ways
 from maxq.harness.contracts.cluster import Part
 from maxq.harness.contracts.environment import Environment, MachineSpec, MissingCapability, Role
@@ -52,6 +54,7 @@ class Deployment:
         self.ages = Ages(self.processes)
         self.releases = Releases(environment, self.processes, target, settings)
         self.queries = Inquiry(environment, self.processes, settings.cluster)
+        self._topics = Topics(environment, self.processes, self.queries)
 
     # Life.
 
@@ -165,7 +168,7 @@ class Deployment:
         Raises:
             SetupFailed: a master refuses, or routes do not appear.
         """
-        await self.queries.create_topics(topics, self.settings.topic_attributes)
+        await self._topics.create(topics, self.settings.topic_attributes)
 
     # What can be done to them.
 

@@ -1,4 +1,4 @@
-"""Questions to the cluster: who plays which part, is everything back, are the topics there.
+"""Questions to the cluster: who plays which part, is everything back.
 
 Asked from the observers' address, in RocketMQ's own requests. An answer is about a moment, and may
 be stale; a node is recognised by its machine's address now, or by its machine's name where the
@@ -7,13 +7,13 @@ cluster is configured by names. Spares are no part of any answer. Units: seconds
 
 from collections import Counter
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import msgspec
 
+from maxq.harness.client.places import place
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, until
-from maxq.harness.cluster.processes import START_TIMEOUT_S, Nodes
+from maxq.harness.cluster.processes import Nodes
 from maxq.harness.contracts.cluster import Part, Proof
 from maxq.harness.contracts.environment import Environment, Role
 from maxq.harness.contracts.target import Node
@@ -31,16 +31,12 @@ from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext, to_ext
 from maxq.reference.wire.node_headers import (
     ApplyBrokerIdRequest,
-    CreateTopicRequest,
     ElectMasterRequest,
     MasterResponse,
     MetadataResponse,
-    TopicRequest,
 )
-from maxq.reference.wire.route import MASTER_ID, ClusterInfo, TopicRouteData
+from maxq.reference.wire.route import MASTER_ID, ClusterInfo
 
-TOPIC_TIMEOUT_S = 30.0
-COPY_TIMEOUT_S = 15.0  # slaves copy tables every 12 s
 ELECT_TIMEOUT_S = 20.0
 ANSWERS_MAX = 3  # of an order to elect, that are told
 
@@ -63,7 +59,7 @@ class Inquiry:
         self._environment = environment
         self._nodes = nodes
         self._members = [n for n in nodes.all if not n.spare]
-        self._pairs = not any(Role.CONTROLLER in n.roles for n in nodes.all)
+        self.pairs = not any(Role.CONTROLLER in n.roles for n in nodes.all)
 
     def by_role(self, role: Role) -> list[Node]:
         return [n for n in self._members if role in n.roles]
@@ -93,7 +89,7 @@ class Inquiry:
                 led = {self._nodes.node(m).broker_set for m in masters}
                 brokers = [n for n in self.by_role(Role.BROKER) if n.broker_set in led]
                 found = [n.name for n in brokers if n.name not in masters]
-            case "sync-state-set-slave" | "controller" | "controller-leader" if self._pairs:
+            case "sync-state-set-slave" | "controller" | "controller-leader" if self.pairs:
                 found = []
             case "sync-state-set-slave":
                 found = await self._in_sync_slaves()
@@ -115,20 +111,21 @@ class Inquiry:
         return []
 
     async def _acting(self) -> list[str]:
-        """Slaves that say that they act for their masters."""
+        """Slaves that act for their masters, as they say."""
         found = []
         async with probing(self._environment.observer_dial) as pool:
-            for node in self._running_brokers():
+            for node in self.running_brokers():
                 with suppress(OSError, RemoteProtocolError):
                     table = await runtime_info(pool, self._nodes.address(node.name))
-                    found += [node.name] if table.get("maxq.acting") == "true" else []
+                    acts = place(table, first=not node.replica).acting is True
+                    found += [node.name] if acts else []
         return found
 
     def _smallest_slaves(self) -> list[str]:
         """Of each set the slave with the smallest id that runs, where roles are for good."""
         first: dict[str, str] = {}
-        for node in self._running_brokers():
-            if self._pairs and node.replica:
+        for node in self.running_brokers():
+            if self.pairs and node.replica:
                 first.setdefault(node.broker_set, node.name)
         return sorted(first.values())
 
@@ -188,7 +185,7 @@ class Inquiry:
     async def _elected(self) -> dict[str, str]:
         """Master of each set by the leading controller; empty if one has none, or nobody leads.
         Without controllers it is the first replica, for good."""
-        if self._pairs:
+        if self.pairs:
             brokers = self.by_role(Role.BROKER)
             return {n.broker_set: self._nodes.address(n.name) for n in brokers if not n.replica}
         sets = {n.broker_set for n in self.by_role(Role.BROKER)}
@@ -210,7 +207,7 @@ class Inquiry:
             leads = elected[node.broker_set] == address
             if not leads and await self._nodes.ended_excused(node.name):
                 continue
-            if self._nodes.running(node.name) and await _leads(pool, address) != leads:
+            if self._nodes.running(node.name) and await leads_now(pool, address) != leads:
                 return False
         return True
 
@@ -333,7 +330,7 @@ class Inquiry:
     async def whole(self) -> bool:
         """Whether every replica of every set is in its SyncStateSet, but for learners; without
         controllers, whether every slave copies its master's log, and has its tables."""
-        if self._pairs:
+        if self.pairs:
             return await self._copied_by_all()
         brokers = [n for n in self.by_role(Role.BROKER) if not n.learner]
         count = Counter(n.broker_set for n in brokers)
@@ -358,7 +355,7 @@ class Inquiry:
                 return False
         return True
 
-    def _running_brokers(self) -> list[Node]:
+    def running_brokers(self) -> list[Node]:
         """Brokers that should run; those of a cluster that is not whole yet are not started."""
         return [n for n in self.by_role(Role.BROKER) if self._nodes.running(n.name)]
 
@@ -366,90 +363,10 @@ class Inquiry:
         """The seeded bug that each broker that runs says it has; empty for none."""
         found = {}
         async with probing(self._environment.observer_dial) as pool:
-            for broker in self._running_brokers():
+            for broker in self.running_brokers():
                 table = await runtime_info(pool, self._nodes.address(broker.name))
                 found[broker.name] = table.get("maxq.mutant", "")
         return found
-
-    # Topics.
-
-    async def create_topics(self, topics: dict[str, int], attributes: str) -> None:
-        """Create topics on every broker that runs, and wait until every name server routes to them.
-        Slaves may refuse, as they do up to 5.1.3: they copy their master's.
-
-        Args:
-            topics: how many queues each has.
-            attributes: of all of them, as ``+message.type=NORMAL``.
-
-        Raises:
-            SetupFailed: a master refuses, or routes do not appear.
-        """
-        async with probing(self._environment.observer_dial) as pool:
-            for topic, queues in topics.items():
-                header = CreateTopicRequest(
-                    topic=topic,
-                    default_topic="TBW102",
-                    read_queue_nums=queues,
-                    write_queue_nums=queues,
-                    perm=6,
-                    topic_filter_type="SINGLE_TAG",
-                    attributes=attributes or None,
-                )
-                request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
-                brokers = [broker.name for broker in self._running_brokers()]
-                left = [b for b in brokers if not await self._create_topic(pool, b, request)]
-                # A set whose master dies before its slaves have copied the topic has lost it.
-                await until(partial(self._known, pool, left, topic), COPY_TIMEOUT_S)
-                if not await until(partial(self._routed, pool, topic), START_TIMEOUT_S):
-                    raise SetupFailed(
-                        f"topic {topic} is not routed to every broker set after "
-                        f"{START_TIMEOUT_S:.0f} s"
-                    )
-
-    async def _create_topic(self, pool: Pool, broker: str, request: Frame) -> bool:
-        """Create a topic on one broker; false where a slave leaves that to its master."""
-        address = self._nodes.address(broker)
-        try:
-            answer = await pool.call(address, request, timeout_s=TOPIC_TIMEOUT_S)
-            made = answer.code == ResponseCode.SUCCESS
-            refused = not made and await _leads(pool, address)
-        except (OSError, RemoteProtocolError) as error:
-            what = f"cannot make a topic: {type(error).__name__} {error}"
-            raise SetupFailed(await self._nodes.told(broker, what)) from None
-        if refused:
-            what = f"refuses a topic: {answer.code} {answer.remark}"
-            raise SetupFailed(await self._nodes.told(broker, what))
-        return made
-
-    async def _known(self, pool: Pool, brokers: list[str], topic: str) -> bool:
-        """Whether brokers have a topic."""
-        request = Frame(code=RequestCode.GET_TOPIC_CONFIG, ext=to_ext(TopicRequest(topic=topic)))
-        try:
-            for broker in brokers:
-                address = self._nodes.address(broker)
-                answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
-                if answer.code != ResponseCode.SUCCESS:
-                    return False
-        except (OSError, RemoteProtocolError):
-            return False
-        return True
-
-    async def _routed(self, pool: Pool, topic: str) -> bool:
-        sets = {n.broker_set for n in self.by_role(Role.BROKER)}
-        request = Frame(
-            code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=to_ext(TopicRequest(topic=topic))
-        )
-        try:
-            for namesrv in self.addresses(Role.NAMESRV):
-                answer = await pool.call(namesrv, request, timeout_s=PROBE_TIMEOUT_S)
-                if answer.code != ResponseCode.SUCCESS:
-                    return False
-                route = TopicRouteData.from_json(answer.body)
-                if {q.broker_name for q in route.queue_datas} != sets:
-                    return False
-        except (OSError, RemoteProtocolError):
-            return False
-        return True
 
 
 def _granted(broker_set: str, answer: Frame | str) -> dict[str, Any]:
@@ -471,7 +388,7 @@ def _granted(broker_set: str, answer: Frame | str) -> dict[str, Any]:
     )
 
 
-async def _leads(pool: Pool, address: str) -> bool:
+async def leads_now(pool: Pool, address: str) -> bool:
     """Whether a broker that serves believes itself the master; a fenced one does not serve."""
     active = (await runtime_info(pool, address)).get("brokerActive", "true") == "true"
     request = Frame(code=RequestCode.GET_BROKER_HA_STATUS, ext={})

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from maxq.checkers.core.api import Checker
-from maxq.checkers.core.claims import BY_ID, Claim
+from maxq.checkers.core.claim import Claim
+from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.linearizability.model import Model
 from maxq.harness.contracts.cluster import Workload
 from maxq.harness.contracts.target import Target

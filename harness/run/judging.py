@@ -19,12 +19,14 @@ from maxq.checkers.locks.locks import Locks
 from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.messages.durability import Durability
+from maxq.checkers.messages.half_messages import HalfMessages
 from maxq.checkers.messages.retention import Retention
 from maxq.checkers.replication.broker_ids import BrokerIds
 from maxq.checkers.replication.epochs import Epochs
 from maxq.checkers.replication.idle_log_growth import Idle
 from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.pairs.copies import Copies
+from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.routes import Routes
@@ -42,6 +44,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "registration": (BrokerIds(),),
     "offsets": (Offsets(),),
     "delayed": (Delayed(),),
+    "transactions": (HalfMessages(),),
 }
 REPLICATED: Sequence[Checker] = (
     BrokerIds(),
@@ -53,7 +56,7 @@ REPLICATED: Sequence[Checker] = (
     ActingRoutes(),
     SilentBrokers(),
 )
-IN_A_PAIR: Sequence[Checker] = (Copies(), Acting())
+IN_A_PAIR: Sequence[Checker] = (Copies(), Acting(), PreOnline())
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
 # what only our reference reports.
@@ -92,11 +95,10 @@ def checkers_of(options: Options) -> list[Checker]:
 
 def absent(options: Options) -> list[str]:
     """The claims that cannot be judged on a run's target: n/a, never kept."""
-    if options.pair:
-        return [c.id for c in CLAIMS if c.id not in IN_PAIRS]
     if options.lacks_ids:
         return [c.id for c in CLAIMS if c.checker in BY_IDS]
-    return [] if options.targets == (REFERENCE,) else list(OURS_ALONE)
+    ours = () if options.targets == (REFERENCE,) else OURS_ALONE
+    return [c.id for c in CLAIMS if c.id in ours or (options.pair and c.id not in IN_PAIRS)]
 
 
 def context_of(options: Options, *, ended: bool | None = None) -> Context:

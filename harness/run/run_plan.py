@@ -54,9 +54,12 @@ from maxq.workloads.offsets import offsets_workload
 from maxq.workloads.probe import probe_workload
 from maxq.workloads.queue import queue_keys, queue_workload
 from maxq.workloads.registration import registration_workload
+from maxq.workloads.transactions import transactions_workload
 
 OTHER = "other"  # as a replica: one that does not lead
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
+# How long transactions are read at the end: brokers ask in that time, and ask again.
+SETTLE_NS, SETTLE_SOON_NS = 150_000_000_000, 40_000_000_000
 WATCH_NS = 3_000_000_000  # of each controller that leads at the end
 MAJORITY_OF = 3  # so many controllers at least go on without one
 
@@ -109,6 +112,12 @@ def _delayed(m: Making) -> Workload:
     return delayed_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms)
 
 
+def _transactions(m: Making) -> Workload:
+    soon = m.options.pair and m.options.timing == "fast"
+    final_ns = SETTLE_SOON_NS if soon else SETTLE_NS
+    return transactions_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms, final_ns=final_ns)
+
+
 # In the order of their threads; the queue's readers are told apart by theirs, so it is the first.
 BUILT_IN: dict[str, WorkloadKind] = {
     kind.name: kind
@@ -123,6 +132,8 @@ BUILT_IN: dict[str, WorkloadKind] = {
                      "are, and ask again after a fail-over"),
         WorkloadKind(name="delayed", make=_delayed, about="messages that are to come after a "
                      "while, and readers of all queues of all broker sets"),
+        WorkloadKind(name="transactions", make=_transactions, about="half messages whose producers "
+                     "commit, roll back, lie late, fall silent or die, and readers of all sets"),
     )
 }  # fmt: skip
 

@@ -53,7 +53,7 @@ from maxq.harness.schedule.options import (
     Options,
 )
 from maxq.harness.targets.reference import OF_PAIRS, PROFILES
-from maxq.harness.targets.rocketmq.releases import REFERENCE, excluded, misplaced
+from maxq.harness.targets.rocketmq.releases import BACK_ENDS, REFERENCE, excluded, misplaced
 from maxq.histories.aliases import renamed
 from maxq.histories.op import HistoryError
 from maxq.histories.store import (
@@ -70,6 +70,7 @@ from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
 CONTROLLERS = 3
+JRAFT = f":{BACK_ENDS[1]}"  # how the name of a target ends whose controllers agree by it
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,8 +298,10 @@ def _take_pair(known: dict[str, Any], asked: Sequence[str]) -> None:
             raise ValueError(
                 f"--mode pair cannot do --{what} {','.join(wrong)}; it can do {','.join(can)}"
             )
-    if known.get("target", REFERENCE) != REFERENCE or known.get("releases"):
-        raise ValueError("--mode pair runs our reference only: not yet --target or --release")
+    if known.get("releases"):
+        raise ValueError("--mode pair runs one target: not yet --release")
+    if known.get("target", REFERENCE).endswith(JRAFT):
+        raise ValueError(f"--mode pair has no controllers: not --target {known['target']}")
     ending = known.get("ending", "current")
     if known.get("embedded") or known.get("learners") or ending != "current":
         needy = "--embedded-controllers, --learners and --ending"

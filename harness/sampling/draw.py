@@ -32,7 +32,15 @@ from maxq.harness.schedule.format import (
     When,
     Who,
 )
-from maxq.harness.schedule.options import APPLICANTS, DELAYED, LOCKERS, RETENTION_KEYS, SPARES
+from maxq.harness.schedule.options import (
+    APPLICANTS,
+    COMMITTERS,
+    DELAYED,
+    LOCKERS,
+    RETENTION_KEYS,
+    SPARES,
+    TRANSACTIONS,
+)
 from maxq.histories.fault_facts import KILL, TRIM
 from maxq.nemeses.catalogue import registered
 from maxq.nemeses.kind import Drawing
@@ -45,9 +53,18 @@ ALSO_RATE = 5.0  # turns a second of a workload that runs beside the drawn ones
 APART_S = 20.0  # between two rounds of a fault that is beside those of the factors
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay with one broker
-TURNS_MS = {"lock": 100, "registration": 400, "delayed": 150}  # between two of a workload
+# Between two turns of a workload.
+TURNS_MS = {
+    "lock": 100, "registration": 400, "delayed": 150, "transactions": 150, "offsets": 200,
+}  # fmt: skip
 RACES = 40  # of a hundred turns of an applicant
-THREADS = {"lock": LOCKERS, "registration": SPARES + APPLICANTS, "delayed": DELAYED}
+THREADS = {
+    "lock": LOCKERS,
+    "registration": SPARES + APPLICANTS,
+    "delayed": DELAYED,
+    "transactions": TRANSACTIONS,
+    "offsets": COMMITTERS,
+}
 LEARNING_OF = 3  # replicas of a set, at least, of which one can be a learner: two are then left
 # Of payloads, in bytes. Small ones are equal: in a log that was cut off and written anew each then
 # begins where another one began before.

@@ -22,7 +22,8 @@ INSTEAD: dict[str, dict[str, str]] = {
         "3c-3r-2s": "3r-2s", "3e-3r": "2r-2s-2n",
     },
     "workload": {
-        "queue+registration": "queue+delayed", "queue+lock+registration": "queue+lock+delayed",
+        "queue": "queue+transactions", "queue+registration": "queue+delayed+offsets",
+        "queue+lock+registration": "queue+lock+delayed",
     },
     "crash": {"power-loss": "kill"},
     "whole-stop": {"power-loss": "kill"},

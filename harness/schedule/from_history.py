@@ -35,6 +35,7 @@ from maxq.harness.schedule.options import (
     FLUSH,
     LOCKERS,
     SPARES,
+    TRANSACTIONS,
     Options,
 )
 from maxq.histories.fault_facts import ELECT_MASTER, INSPECT, RELEASE
@@ -42,10 +43,13 @@ from maxq.histories.history import History
 from maxq.histories.observed import (
     APPLY_ID,
     COMMIT_OFFSET,
+    END_TRANSACTION,
     FETCH_OFFSET,
     PROBED,
     READ_DELAYED,
+    READ_TRANSACTIONS,
     SEND_DELAYED,
+    SEND_HALF,
 )
 from maxq.histories.op import Op
 from maxq.workloads.observe import THREADS as OBSERVERS
@@ -58,6 +62,7 @@ WORKLOAD_OF = {
     **dict.fromkeys((APPLY_ID, *MEMBERSHIP), "registration"),
     **dict.fromkeys((COMMIT_OFFSET, FETCH_OFFSET), "offsets"),
     **dict.fromkeys((SEND_DELAYED, READ_DELAYED), "delayed"),
+    **dict.fromkeys((SEND_HALF, END_TRANSACTION, READ_TRANSACTIONS), "transactions"),
 }  # fmt: skip
 
 
@@ -135,6 +140,7 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
         "registration": SPARES + APPLICANTS,
         "offsets": COMMITTERS,
         "delayed": DELAYED,
+        "transactions": TRANSACTIONS,
         **{name: kind.threads for name, kind in current().workloads.items()},
         "probe": QUEUES * options.broker_sets,
         "observe": OBSERVERS,

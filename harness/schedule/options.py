@@ -30,6 +30,7 @@ LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
 COMMITTERS = 2  # of the workload offsets
 DELAYED = 3  # of the workload delayed, one of which reads
+TRANSACTIONS = 3  # of the workload transactions, one of which reads
 SPARES = 2  # brokers that the registration workload owns
 # Where logs get old: small files, and a broker that looks for old ones at once, at any hour.
 RETENTION_KEYS: dict[str, str] = {
@@ -50,7 +51,7 @@ PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
     "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address", "none",
 )  # fmt: skip
-PAIR_WORKLOADS = ("queue", "lock", "delayed")
+PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "transactions")
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 # The claims that a run is there for: of all runs, and of those of each workload.
 PURPOSE: dict[str, tuple[str, ...]] = {
@@ -60,6 +61,7 @@ PURPOSE: dict[str, tuple[str, ...]] = {
     "registration": ("S1",),
     "offsets": ("O1",),
     "delayed": ("E1",),
+    "transactions": ("E6", "E8"),
 }
 
 
@@ -173,8 +175,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lacks_ids(self) -> bool:
         """Whether some broker or controller has no ids of brokers at some time: then nothing can be
-        judged by them."""
-        return any(lacks_ids(target) for target in self.targets)
+        judged by them. Without controllers ids are settings."""
+        return not self.pair and any(lacks_ids(target) for target in self.targets)
 
     @property
     def ignored(self) -> tuple[str, ...]:

@@ -81,6 +81,9 @@ PAIR_TIMINGS: dict[str, dict[str, int]] = {  # ms
         "brokerNotActiveTimeoutMillis": 3000,
         "haSendHeartbeatInterval": 1000,
         "haHousekeepingInterval": 5000,
+        "transactionTimeOut": 1500,
+        "transactionCheckInterval": 3000,
+        "transactionCheckMax": 1000,  # a run is over before
     },
     "stock": {},
 }

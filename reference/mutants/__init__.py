@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Literal, NamedTuple
 
-PAIRS = ("acting", "pair", "routes")  # of brokers without controllers
+PAIRS = ("acting", "escape", "pair", "pre-online", "routes")  # of brokers without controllers
 FAMILIES = (
     "registration",
     "election",

@@ -11,7 +11,7 @@ from typing import Any
 from maxq.reference.broker.store.delay import Dues
 from maxq.reference.mutants import diverged, replaced
 
-FAMILY = "acting"
+FAMILY = "escape"
 CLAIM = "E2"
 SOURCE = "RocketMQ's correctDeliverTimestamp, which takes a time that cannot be for now"
 

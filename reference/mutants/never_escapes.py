@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from maxq.reference.broker.escape.delayed_escape import DelayedEscape
 from maxq.reference.mutants import diverged, replaced
 
-FAMILY = "acting"
+FAMILY = "escape"
 CLAIM = "E1"
 SOURCE = "RocketMQ's default, enableRemoteEscape=false (EscapeBridge.putMessage)"
 

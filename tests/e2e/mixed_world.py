@@ -36,8 +36,11 @@ from maxq.reference.wire.bodies import (
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import (
+    OffsetResponse,
+    QueryConsumerOffsetRequest,
     SendRequest,
     UpdateConsumerOffsetRequest,
+    from_ext,
     to_ext,
     to_short_ext,
 )
@@ -92,8 +95,13 @@ class World(Deployment):
         return [node.name for node in self.by_role(Role.BROKER)]
 
     async def start_all(self) -> None:
-        """Start everything, with the topic; all replicas are in sync then."""
+        """Start everything, with the topic; all replicas are in sync then. Without controllers
+        masters have tables before: RocketMQ's slaves copy them a minute later the first time."""
         await self.up()
+        if not self.settings.topology.controllers:
+            for node in self.by_role(Role.BROKER):
+                if not node.replica:
+                    await self.make_tables(node.name)
         await self.create_topics({TOPIC: QUEUES})
 
     # Questions.
@@ -143,11 +151,22 @@ class World(Deployment):
         group = SubscriptionGroupConfig(group_name=TABLED).to_json()
         make = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         await self.call(broker, Frame(code=make, body=group))
-        offset = UpdateConsumerOffsetRequest(
-            topic=TABLED, consumer_group=TABLED, queue_id=0, commit_offset=3
+        await self.commit(broker, 3)
+
+    async def commit(self, broker: str, offset: int) -> None:
+        """Commit the group's offset."""
+        header = UpdateConsumerOffsetRequest(
+            topic=TABLED, consumer_group=TABLED, queue_id=0, commit_offset=offset
         )
-        commit = RequestCode.UPDATE_CONSUMER_OFFSET
-        await self.call(broker, Frame(code=commit, ext=to_ext(offset)))
+        code = RequestCode.UPDATE_CONSUMER_OFFSET
+        await self.call(broker, Frame(code=code, ext=to_ext(header)))
+
+    async def committed(self, broker: str) -> int | None:
+        """The group's offset."""
+        header = QueryConsumerOffsetRequest(topic=TABLED, consumer_group=TABLED, queue_id=0)
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        answer = await self.call(broker, Frame(code=code, ext=to_ext(header)))
+        return from_ext(OffsetResponse, answer.ext).offset
 
     async def has_tables(self, broker: str) -> bool:
         """Whether a slave has copied them."""

@@ -2,9 +2,18 @@
 
 from typing import Any
 
+import msgspec
 from history_recorder import SECOND_NS, Recorder
 
-from maxq.histories.observed import OBSERVE_REPLICA, ReplicaView, encoded
+from maxq.histories.observed import (
+    COMMIT_OFFSET,
+    FETCH_OFFSET,
+    OBSERVE_REPLICA,
+    OBSERVE_ROUTE,
+    ReplicaView,
+    RouteView,
+    encoded,
+)
 from maxq.histories.op import NEMESIS, Op
 
 
@@ -24,13 +33,21 @@ class Told(Recorder):
         self.begin(NEMESIS, f, f"{f}@{at}")
         self.end("info", NEMESIS, f, {node: {"holds": True}})
 
-    def says(self, at: float, node: str, *, acting: bool, isolated: bool = False) -> int:
+    def says(
+        self, at: float, node: str, *, acting: bool, isolated: bool | msgspec.UnsetType = False
+    ) -> int:
         self.now = at
         view = ReplicaView(
             node=node, set="b0", address=f"{node}:1", id=None, leads=False, epochs=(), end=0,
             confirmed=None, acting=acting, isolated=isolated,
         )  # fmt: skip
         return self.op("ok", 9, OBSERVE_REPLICA, {"node": node}, encoded(view))
+
+    def lists(self, at: float, *roles: str) -> int:
+        """The name server lists the set's brokers of these roles."""
+        self.now = at
+        view = RouteView(node="n0", sets={"b0": {role: f"b0-{role}:1" for role in roles}})
+        return self.op("ok", 8, OBSERVE_ROUTE, {"node": "n0"}, encoded(view))
 
 
 def masterless(*answers: tuple[float, str, bool]) -> Told:
@@ -44,4 +61,55 @@ def masterless(*answers: tuple[float, str, bool]) -> Told:
         r.says(at, node, acting=acting)
     r.act(60, "pause", "n0")
     r.act(61, "resume", "n0")
+    return r
+
+
+class Offsets(Told):
+    """Offsets of one group, beside what brokers and the name server n0 say."""
+
+    def lists(self, at: float, *ids: str) -> int:
+        self.now = at
+        view = RouteView(node="n0", sets={"b0": {i: f"b0-{i}:1" for i in ids}})
+        return self.op("ok", 9, OBSERVE_ROUTE, {"node": "n0"}, encoded(view))
+
+    def commits(self, at: float, offset: int, node: str) -> int:
+        self.now = at
+        return self.op("ok", 3, COMMIT_OFFSET, [3, offset], [3, offset], broker=f"{node}:1")
+
+    def fetches(self, at: float, offset: int, node: str) -> int:
+        self.now = at
+        return self.op("ok", 3, FETCH_OFFSET, 3, [3, offset], broker=f"{node}:1")
+
+
+def returned(
+    *,
+    listed: bool = False,
+    online_at: float = 25,
+    knows: int = 2,
+    written_at: float = 1,
+    strikes: str = "",
+) -> Offsets:
+    """A master takes offset 1, is dead from 15 s to 20 s, a slave takes 2, and the master, online
+    again, `knows` an offset. `listed`: before it is online; `strikes`: a broker meanwhile."""
+    r = Offsets()
+    r.says(0.5, "b0-0", acting=False)
+    r.commits(written_at, 1, "b0-0")
+    r.act(15, "kill", "b0-0")
+    r.says(17, "b0-1", acting=True)
+    r.commits(18, 2, "b0-1")
+    r.lists(19, "1")
+    r.act(20, "start", "b0-0")
+    r.lists(21, "1")
+    if strikes:
+        r.act(21.5, "pause", strikes)
+        r.act(21.7, "resume", strikes)
+    if listed:
+        r.lists(22, "0", "1")
+    r.says(23, "b0-0", acting=False, isolated=True)
+    for at in (25, 80):
+        r.says(at, "b0-0", acting=False, isolated=at < online_at)
+    r.lists(81, *(("0", "1") if online_at < 80 else ("1",)))
+    r.fetches(82, knows, "b0-0")
+    r.act(85, "pause", "n0")
+    r.act(86, "resume", "n0")
     return r

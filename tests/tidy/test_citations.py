@@ -227,8 +227,8 @@ def test_a_citation_of_nothing_is_found(page: str, numbers: str, lacks: str) -> 
     ("name", "there"),
     [
         ("maxq.checkers.core.claims.CLAIMS", True),
-        ("maxq.checkers.core.claims.Claim.promise", True),
-        ("maxq.checkers.core.claims.Claim.nothing", False),
+        ("maxq.checkers.core.claim.Claim.promise", True),
+        ("maxq.checkers.core.claim.Claim.nothing", False),
         ("checkers.nothing", False),
         ("checkers.core.claims", False),
         ("maxq.histories", True),

@@ -4,7 +4,8 @@ Judged in lulls: times between two acts of the nemesis, in which the state is kn
 from the bound for a silent member on, and only one in which no node is doubtful, nobody is cut off
 and all name servers run. A set whose master is gone then has one acting slave, the smallest that
 runs (A1), and no other (A2); in a set whose master runs no slave acts (A3), counted from when that
-master last said that it is isolated: until it has what its slaves have, one of them acts. What a
+master was last isolated: until it has what its slaves have, one of them acts. Isolated is who says
+so; of RocketMQ's masters, which do not say it, who is missing in a name server's table. What a
 slave says was so when it was asked, so an answer counts if its question and answer lie in the lull.
 
 Claims: A1, A2, A3 (docs/spec/acting-master.md 8.3), of brokers without controllers.
@@ -15,11 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
-from maxq.checkers.evidence.observations import Sighting, replica_sightings
+from maxq.checkers.evidence.observations import Sighting, replica_sightings, sightings
 from maxq.checkers.evidence.quiescence import Lull, lulls
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.history import History
-from maxq.histories.observed import ReplicaView
+from maxq.histories.observed import MASTER_ROLE, OBSERVE_ROUTE, ReplicaView, RouteView
 from maxq.histories.op import HistoryError
 
 Said = Sighting[ReplicaView]
@@ -44,16 +45,33 @@ def _case(history: History, context: Context) -> Case:
     for s in replica_sightings(history):
         if isinstance(s.view.acting, bool):
             said[s.view.node].append(s)
+    out_ns = _isolated(history, context, said)
     reported: set[tuple[int, str]] = set()  # one finding of a lull and claim
     for number, lull in enumerate(_calm(history)):
         for name, nodes in sorted(context.broker_sets.items()):
-            for claim, found in _judged(name, nodes, lull, said, context.shrink_ns):
+            for claim, found in _judged(name, nodes, lull, said, out_ns[name], context.shrink_ns):
                 case.judged[claim] += 1
                 if found is not None and (number, claim + name) not in reported:
                     reported.add((number, claim + name))
                     case.found.append(found)
     case.counts = {f"answers-{claim}": n for claim, n in case.judged.items()}
     return case
+
+
+def _isolated(
+    history: History, context: Context, said: Mapping[str, Sequence[Said]]
+) -> dict[str, list[int]]:
+    """When each set's master was isolated, by the begins (ns) of the questions that showed it."""
+    routes = sightings(history, OBSERVE_ROUTE, RouteView)
+    found = {}
+    for name, nodes in context.broker_sets.items():
+        own = said.get(nodes[0], ())
+        if any(isinstance(s.view.isolated, bool) for s in own):
+            found[name] = [s.begun_ns for s in own if s.view.isolated is True]
+        else:
+            missing = (r for r in routes if MASTER_ROLE not in r.view.sets.get(name, {}))
+            found[name] = [r.begun_ns for r in missing]
+    return found
 
 
 def _calm(history: History) -> Iterator[Lull]:
@@ -69,11 +87,11 @@ def _judged(
     nodes: Sequence[str],
     lull: Lull,
     said: Mapping[str, Sequence[Said]],
+    out_ns: Sequence[int],
     bound_ns: int,
 ) -> Iterator[tuple[str, Found | None]]:
     """What each answer of a set's slaves in a lull comes to: of which claim, and what is wrong."""
     time, gone = lull.time, lull.state.gone
-    isolated = [s for s in said.get(nodes[0], ()) if s.view.isolated is True]
     running = [n for n in nodes[1:] if n not in gone]
     for node in running:
         for s in said.get(node, ()):
@@ -82,7 +100,7 @@ def _judged(
                 continue
             acts = s.view.acting is True
             if nodes[0] not in gone:
-                if any(s.begun_ns - bound_ns <= i.begun_ns <= s.begun_ns for i in isolated):
+                if any(s.begun_ns - bound_ns <= ns <= s.begun_ns for ns in out_ns):
                     continue
                 yield "A3", _beside(name, s, nodes[0], bound_ns) if acts else None
             elif node == running[0]:

@@ -64,13 +64,16 @@ class Copies(KeyedChecker):
 
     def prepare(self, history: History, context: Context) -> Slaves:
         said: dict[str, dict[str, list[Said]]] = defaultdict(lambda: defaultdict(list))
+        # A master that has just started may not lead yet, and is no slave for that.
+        masters = {nodes[0] for nodes in context.broker_sets.values()}
         for s in sorted(replica_sightings(history), key=lambda s: s.begun):
-            if not s.view.leads:
+            if not s.view.leads and s.view.node not in masters:
                 said[s.view.set][s.view.node].append(s)
         plain = {name: dict(of) for name, of in said.items()}
         replicas = {name: len(nodes) for name, nodes in context.broker_sets.items()}
         views = [s.view for s in replica_sightings(history)]
-        slaves = {v.address for v in views if not v.leads} - {v.address for v in views if v.leads}
+        led = {v.address for v in views if v.leads or v.node in masters}
+        slaves = {v.address for v in views} - led
         needed = copies(context.settings or {})
         return Slaves(plain, needed, replicas, frozenset(slaves))
 

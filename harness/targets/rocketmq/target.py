@@ -15,7 +15,7 @@ from pathlib import Path
 
 from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack, Machine, Role
 from maxq.harness.contracts.target import CONTROLLER_PORT, Node, Settings, plan
-from maxq.harness.targets.reference import properties
+from maxq.harness.targets.reference import LOG_FILE_BYTES, properties
 from maxq.harness.targets.rocketmq.libraries import digest, libraries
 from maxq.harness.targets.rocketmq.releases import CATCH_UP_S, Version, components, version_number
 
@@ -57,6 +57,9 @@ SMALL = {  # what would take hundreds of megabytes, and is not used here
     "timerWheelEnable": "false",
     "diskMaxUsedSpaceRatio": "98",
 }
+# A broker without controllers asks its slaves for the checkpoints of their timers (60) before it is
+# online, and one whose timer is off refuses that for ever. Its files are of no use here, and small.
+IN_A_PAIR = {"timerWheelEnable": "true", "mappedFileSizeTimerLog": str(LOG_FILE_BYTES)}
 
 # 5.0.0 fails when it is asked for its state and has no timer; and where no client writes its slaves
 # leave the SyncStateSet again and again if they may be behind for less than its heartbeats.
@@ -130,7 +133,8 @@ class RocketMQTarget:
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
         lines = properties(node, settings, addresses, data)
         if node.role is Role.BROKER:
-            lines = {**SMALL, **lines, **self._own(settings)}
+            paired = {} if settings.topology.controllers else IN_A_PAIR
+            lines = {**SMALL, **paired, **lines, **self._own(settings)}
         if Role.CONTROLLER in node.roles and self.version.back_end == "jraft":
             lines |= _jraft(node, settings, addresses)
         return "".join(f"{key}={value}\n" for key, value in lines.items())

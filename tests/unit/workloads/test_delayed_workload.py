@@ -6,7 +6,8 @@ from maxq.harness.generators import delay, reserve, time_limit
 from maxq.harness.schedule.options import DELAYED
 from maxq.histories.observed import READ_DELAYED, SEND_DELAYED
 from maxq.workloads import delayed
-from maxq.workloads.delayed import DELAYS_MS, FINAL_GAP_NS, FINAL_NS, Reads, Sends
+from maxq.workloads.delayed import DELAYS_MS, FINAL_NS, Sends
+from maxq.workloads.following import FINAL_GAP_NS, Reads
 
 MS_NS = 1_000_000
 
@@ -22,7 +23,7 @@ def test_messages_are_unique_and_of_all_levels() -> None:
 
 
 def test_the_last_reader_reads_every_queue_in_turn_for_longer_than_the_longest_delay() -> None:
-    gen = time_limit(FINAL_NS, reserve((1, Reads(4, gap_ns=FINAL_GAP_NS))))
+    gen = time_limit(FINAL_NS, reserve((1, Reads(READ_DELAYED, 4, gap_ns=FINAL_GAP_NS))))
     ops = simulate(gen, concurrency=1, complete=after(MS_NS, "ok")).invocations
     assert [op.f for op in ops] == [READ_DELAYED] * len(ops)
     assert [op.value for op in ops[:5]] == [0, 1, 2, 3, 0]

@@ -67,6 +67,25 @@ def test_a_commit_that_nobody_knows_of_ends_its_group() -> None:
         assert [offset for offset, _ in offsets] == list(range(1, len(offsets) + 1))
 
 
+@pytest.mark.parametrize("kind", ["fail", "info"])
+def test_after_what_was_not_ok_a_thread_asks_until_it_is_answered(kind: str) -> None:
+    """What a broker that took over knows is seen before anybody commits to it."""
+    count = 0
+    failing: list[bool] = []
+
+    def complete(ctx: Context, op: Op) -> Op:
+        nonlocal count
+        count += 1
+        failing.append(count % 7 < 2)
+        return after(MS_NS, kind if failing[-1] else "ok")(ctx, op)
+
+    turns = time_limit(60 * SECOND_NS, reserve((1, delay(GAP_NS, Commits()))))
+    ops = simulate(turns, concurrency=1, complete=complete).invocations
+    after_failure = [op for op, failed in zip(ops[1:], failing, strict=False) if failed]
+    assert after_failure[1:]
+    assert {op.f for op in after_failure} == {FETCH_OFFSET}
+
+
 def test_any_process_of_a_thread_asks_for_any_of_its_groups() -> None:
     ops = moves(lambda n: "info" if n % 7 == 0 else "ok").invocations
     asked = [(op.process, op.value) for op in ops if op.f == FETCH_OFFSET]

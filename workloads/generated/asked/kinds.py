@@ -165,13 +165,17 @@ LEFT_OUT: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "acknowledged-uncopied",
+            "acting-offset-lost",
             "acts-beside-master",
+            "isolated-listed",
             "master-not-writable",
             "masterless-writable",
             "nobody-acts",
             "other-slave-shown",
             "second-acts",
             "slave-took-message",
+            "stays-isolated",
+            "written-offset-lost",
         ),
         "of brokers without controllers, and none is generated",
     ),
@@ -179,8 +183,19 @@ LEFT_OUT: Mapping[str, str] = {
     "silent-broker-listed": "a silence as long as an eviction, and none is generated",
     "stale-master-listed": "a master of an older epoch that still registers, and none is generated",
     **dict.fromkeys(
-        ("delayed-early", "delayed-late", "delayed-lost"),
+        ("delayed-again", "delayed-early", "delayed-late", "delayed-lost"),
         "of delayed messages, and none is generated",
+    ),
+    **dict.fromkeys(
+        (
+            "commit-lost",
+            "committed-again",
+            "half-late",
+            "half-lost",
+            "half-unsettled",
+            "uncommitted-delivered",
+        ),
+        "of half messages, and none is generated",
     ),
     **dict.fromkeys(
         ("expired-lock-kept", "granted-without-quorum", "lock-not-granted", "released-lock-kept"),

@@ -7,7 +7,8 @@ from history_recorder import SECOND_NS, Recorder
 
 from maxq.checkers.availability.service import Service
 from maxq.checkers.core.api import Context, Verdict
-from maxq.histories.grounds import declaration
+from maxq.histories.grounds import Ground, declaration
+from maxq.histories.observed import RouteView, encoded
 from maxq.histories.op import NEMESIS, Op
 
 CONTEXT = Context(recovery_ns=20 * SECOND_NS)
@@ -24,6 +25,12 @@ class Probing(Recorder):
         self.at(8).fault("kill", **{"b0-0": True})
         self.at(10).fault("start", **{"b0-0": True})
         self.begin(NEMESIS, "await-recovery", None)
+
+    def declares(self, *grounds: Ground) -> None:
+        """It begins with a declaration."""
+        r = [declaration(grounds), *self.ops]
+        self.ops = [Op(o.type, o.process, o.f, o.value, None, i, o.time, o.ext)
+                    for i, o in enumerate(r)]  # fmt: skip
 
     def at(self, seconds: float) -> "Probing":
         self.now = seconds
@@ -129,9 +136,7 @@ def test_what_cannot_be_judged_is_said(why: str) -> None:
         r.at(10).fault("start", **{"b0-0": False})
         r.begin(NEMESIS, "await-recovery", None)
     if why == "no probe":
-        r.ops = [declaration(()), *r.ops]
-        r.ops = [Op(o.type, o.process, o.f, o.value, None, i, o.time, o.ext)
-                 for i, o in enumerate(r.ops)]  # fmt: skip
+        r.declares()
     else:
         for second in range(11, 25 if why == "too short" else 36):
             r.probe(second, "refused")
@@ -158,3 +163,20 @@ def test_an_odd_wait_is_not_judged(value: Any) -> None:
     r = Probing()
     r.end("info", NEMESIS, "await-recovery", value)
     assert judge(r).reason.startswith("W9")
+
+
+def test_of_what_is_never_served_it_says_whose_it_is_and_who_lists_no_master() -> None:
+    r = Probing()
+    r.declares(("probe", 0, "b0"), ("probe", 1, "b1"))
+    for second in range(11, 40):
+        r.probe(second, key=1)
+        r.probe(second, "refused")
+    for node, roles in (("n0", ("0", "1")), ("n0", ("1",)), ("n1", ("0", "1"))):
+        view = RouteView(node=node, sets={"b0": {role: f"x:{role}" for role in roles}})
+        r.op("ok", 6, "observe-route", {"node": node}, encoded(view))
+    last = max(op.index for op in r.ops if op.f == "observe-route" and op.value["node"] == "n0")
+    (found,) = judge(r.waited(holds=False)).anomalies
+    assert found.detail["set"] == "b0"
+    assert f"In its last answer n0 lists no master of the set (op {last})." in found.story
+    assert last in found.ops
+    assert "n1" not in found.story

@@ -12,9 +12,15 @@ from maxq.checkers.core.api import Checker, Verdict
 from maxq.checkers.core.claim_sources import DECISIONS
 from maxq.checkers.judgement import claims_page
 from maxq.checkers.locks import lock_service, locks
-from maxq.checkers.messages import consumer_offsets, delayed, durability, retention
+from maxq.checkers.messages import (
+    consumer_offsets,
+    delayed,
+    durability,
+    half_messages,
+    retention,
+)
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
-from maxq.checkers.replication.pairs import acting, copies
+from maxq.checkers.replication.pairs import acting, copies, pre_online
 from maxq.checkers.routing import acting_routes, routes, silent_brokers
 from maxq.harness.contracts.target import Profile
 from maxq.histories.history import History
@@ -28,11 +34,13 @@ CHECKERS: tuple[Checker, ...] = (
     replicas.Replicas(),
     copies.Copies(),
     acting.Acting(),
+    pre_online.PreOnline(),
     availability.Availability(),
     locks.Locks(),
     lock_service.LockService(),
     consumer_offsets.Offsets(),
     delayed.Delayed(),
+    half_messages.HalfMessages(),
     routes.Routes(),
     acting_routes.ActingRoutes(),
     silent_brokers.SilentBrokers(),
@@ -64,7 +72,7 @@ def test_an_empty_history_is_evidence_for_nothing(checker: Checker, profile: Pro
 def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
     """The documents' own conditions: all-ack and a clean election for what must not be lost, and
     brokers that sync where power is lost."""
-    lossless = {"S6", "S9", "S10", "S11", "S12", "E1"}
+    lossless = {"S6", "S9", "S10", "S11", "S12", "E1", "E4", "E5", "E6", "E7", "E9"}
     all_ack = {"S9b", "S10b", "S14b"}
     wanted = {
         "P-SAFE": set(),
@@ -74,6 +82,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
     wanted |= {"A1", "A2", "A3", "A4", "A8", "N2", "N8", "N12"}  # of pairs
+    wanted |= {"P1", "P2", "P4", "P5"}
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -116,56 +125,68 @@ def test_it_is_said_who_decides_each_claim_that_rocketmq_breaks() -> None:
         )
 
 
+ANOMALIES: dict[str, tuple[str, ...]] = {
+    "S1": ("duplicate-id",),
+    "S2": ("id-changed", "ghost-replica"),
+    "S2b": ("known-elsewhere",),
+    "S3": ("epoch-went-back",),
+    "S4": ("sync-state-set-went-back", "sync-state-set-forked"),
+    "S5": ("two-masters",),
+    "S7": ("master-outside-set",),
+    "S8": ("log-diverged",),
+    "S8b": ("epochs-differ",),
+    "S8c": ("epoch-starts-differ",),
+    "S9": ("missing-in-replica",),
+    "S9b": ("member-behind-confirmed",),
+    "S10b": ("slave-ahead-of-master",),
+    "S11b": ("written-by-nobody",),
+    "S17": ("learner-in-set",),
+    "A8": ("acknowledged-uncopied",),
+    "A1": ("nobody-acts",),
+    "A2": ("second-acts",),
+    "A3": ("acts-beside-master",),
+    "A4": ("slave-took-message",),
+    "P1": ("isolated-listed",),
+    "P2": ("stays-isolated",),
+    "P4": ("acting-offset-lost",),
+    "P5": ("written-offset-lost",),
+    "E1": ("delayed-lost", "delayed-late"),
+    "E2": ("delayed-early",),
+    "E4": ("half-lost",),
+    "E5": ("delayed-again",),
+    "E6": ("commit-lost",),
+    "E7": ("half-unsettled", "half-late"),
+    "E8": ("uncommitted-delivered",),
+    "E9": ("committed-again",),
+    "S13": ("not-writable",),
+    "S13b": ("dead-master-stays",),
+    "S15": ("node-ended", "node-does-not-start", "node-does-not-answer"),
+    "S13d": ("not-writable-during-fault",),
+    "S14": ("replica-not-in-set",),
+    "S14b": ("silent-member-stays",),
+    "N1": ("address-listed-twice",),
+    "N2": ("masterless-writable",),
+    "N3": ("shown-otherwise",),
+    "N4": ("silent-broker-listed",),
+    "N5": ("dead-broker-listed",),
+    "N8": ("master-not-writable",),
+    "N12": ("other-slave-shown",),
+    "N13": ("stale-master-listed",),
+    "B13": ("deleted-early",),
+    "L1": ("granted-too-soon",),
+    "L2": ("lease-overlap",),
+    "L6": ("lock-not-granted",),
+    "L7": ("granted-without-quorum",),
+    "L8": ("expired-lock-kept",),
+    "L9": ("released-lock-kept",),
+}
+
+
 def test_every_anomaly_is_explained() -> None:
     """A name that a checker can find stands in docs/anomalies.md, with its claim."""
     page = (DOCS / "anomalies.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("| `")]
-    names = {
-        "S1": ("duplicate-id",),
-        "S2": ("id-changed", "ghost-replica"),
-        "S2b": ("known-elsewhere",),
-        "S3": ("epoch-went-back",),
-        "S4": ("sync-state-set-went-back", "sync-state-set-forked"),
-        "S5": ("two-masters",),
-        "S7": ("master-outside-set",),
-        "S8": ("log-diverged",),
-        "S8b": ("epochs-differ",),
-        "S8c": ("epoch-starts-differ",),
-        "S9": ("missing-in-replica",),
-        "S9b": ("member-behind-confirmed",),
-        "S10b": ("slave-ahead-of-master",),
-        "S11b": ("written-by-nobody",),
-        "S17": ("learner-in-set",),
-        "A8": ("acknowledged-uncopied",),
-        "A1": ("nobody-acts",),
-        "A2": ("second-acts",),
-        "A3": ("acts-beside-master",),
-        "A4": ("slave-took-message",),
-        "E1": ("delayed-lost", "delayed-late"),
-        "E2": ("delayed-early",),
-        "S13": ("not-writable",),
-        "S13b": ("dead-master-stays",),
-        "S15": ("node-ended", "node-does-not-start", "node-does-not-answer"),
-        "S13d": ("not-writable-during-fault",),
-        "S14": ("replica-not-in-set",),
-        "S14b": ("silent-member-stays",),
-        "N1": ("address-listed-twice",),
-        "N2": ("masterless-writable",),
-        "N3": ("shown-otherwise",),
-        "N4": ("silent-broker-listed",),
-        "N5": ("dead-broker-listed",),
-        "N8": ("master-not-writable",),
-        "N12": ("other-slave-shown",),
-        "N13": ("stale-master-listed",),
-        "B13": ("deleted-early",),
-        "L1": ("granted-too-soon",),
-        "L2": ("lease-overlap",),
-        "L6": ("lock-not-granted",),
-        "L7": ("granted-without-quorum",),
-        "L8": ("expired-lock-kept",),
-        "L9": ("released-lock-kept",),
-    }
-    for claim, of_claim in names.items():
+    for claim, of_claim in ANOMALIES.items():
         for name in of_claim:
             assert any(row.startswith(f"| `{name}`") and f"| {claim} |" in row for row in rows), (
                 name

@@ -8,10 +8,11 @@ import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from lock_service_histories import alone, expired, given_back, silent_member
-from pair_histories import masterless
+from pair_histories import masterless, returned
 from route_histories import not_writable, silent_listed, writable, wrong_shown
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
+from test_delayed_messages import again
 from test_master_addresses import MOVED_AT, Seen, view
 from test_replicas import FIRST, SECOND, SENT, log, run, stored
 from test_routes import SLAVE_AS_MASTER, Led, killed, lives_on
@@ -37,7 +38,9 @@ from maxq.checkers.judgement.grounds import DECLARE
 from maxq.checkers.judgement.runner import check_all
 from maxq.checkers.locks.lock_service import LockService
 from maxq.checkers.messages.consumer_offsets import Offsets
+from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.replication.pairs.acting import Acting
+from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.routes import Routes
@@ -156,6 +159,10 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "A1": (lambda: masterless((19, "b0-1", False)), Acting()),
     "A2": (lambda: masterless((19, "b0-2", True)), Acting()),
     "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
+    "P1": (lambda: returned(listed=True), PreOnline()),
+    "P2": (lambda: returned(online_at=90), PreOnline()),
+    "P4": (lambda: returned(knows=1), PreOnline()),
+    "P5": (lambda: returned(knows=0), PreOnline()),
     "N2": (writable, ActingRoutes()),
     "N4": (silent_listed, SilentBrokers()),
     "N5": (listed_dead, Routes()),
@@ -169,6 +176,7 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "L8": (expired, LockService()),
     "L9": (given_back, LockService()),
     "O1": (failed_over, Offsets()),
+    "E5": (again, Delayed()),
 }
 
 

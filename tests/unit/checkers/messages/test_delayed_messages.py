@@ -155,6 +155,50 @@ def test_where_nothing_is_sure_nobody_is_blamed(more: dict[str, Any]) -> None:
     assert judge(masterless(read_at=62).ends(70), **more).of("broken") == ()
 
 
+def again(*, killed_at: float = 60, read_at: float = 64, before: float = 63) -> Clients:
+    """What was delivered at 3 s is there again, after its master was killed."""
+    r = Clients()
+    r.send(1, 0, 1)
+    r.reads(3, 0)
+    r.act(killed_at, "kill", "b0-0")
+    r.reads(before, queue=1, end=True)
+    r.reads(read_at, 0, queue=1)
+    r.act(70, "start", "b0-0")
+    return r.ends(80)
+
+
+def test_what_was_remembered_everywhere_is_not_delivered_again() -> None:
+    assert names(judge(again())) == [("E5", "delayed-again")]
+
+
+def test_what_a_slave_could_not_know_yet_may_come_again() -> None:
+    assert judge(again(killed_at=20)).of("broken") == ()
+
+
+def test_what_may_have_been_there_before_proves_nothing() -> None:
+    """Its queue was last read to the end before all had written it down."""
+    r = Clients()
+    r.send(1, 0, 1)
+    r.reads(2.9, queue=1, end=True)
+    r.reads(3, 0)
+    r.act(60, "kill", "b0-0")
+    r.reads(64, 0, queue=1)
+    r.act(70, "start", "b0-0")
+    verdict = judge(r.ends(80))
+    assert (verdict.of("broken"), "E5" in verdict.of("kept")) == ((), True)
+
+
+def test_a_new_reader_reads_all_again() -> None:
+    r = Clients()
+    r.send(1, 0, 1)
+    r.reads(3, 0)
+    r.act(60, "kill", "b0-0")
+    r.now = 64
+    r.op("ok", 12, READ_DELAYED, 0, [0], node="b0")
+    r.act(70, "start", "b0-0")
+    assert judge(r.ends(80)).of("broken") == ()
+
+
 def test_odd_values_are_unreadable_and_no_crash() -> None:
     r = Clients()
     r.op("ok", 1, SEND_DELAYED, "x", "x")

@@ -103,6 +103,19 @@ def test_a_shorter_log_is_the_beginning_of_the_longer() -> None:
     assert judge(r).valid is True
 
 
+def test_of_a_pair_it_says_nothing_of_epochs() -> None:
+    r = run()
+    stored(r, 0)
+    r.store(log(1, 1, 0, FIRST[:K] + b"x" * K, last=True))
+    settings = {"broker:enableControllerMode": "false"}
+    verdict = judge(r, Context(broker_sets=CONTEXT.broker_sets, settings=settings))
+    found = next(a for a in verdict.anomalies if a.claim == "S8")
+    assert found.name == "log-diverged"
+    assert "the logs of b0-0 and b0-1 differ: " in found.story
+    assert "epoch " not in found.story
+    assert "Two brokers" not in found.story
+
+
 def test_a_block_that_differs_is_found_at_its_offset() -> None:
     """S8: whoever it is, also outside the set."""
     r = run(members=(1, 2))

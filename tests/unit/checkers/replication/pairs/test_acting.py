@@ -1,5 +1,6 @@
 """Acting: what slaves say in calm times, in which their master is gone or there."""
 
+import msgspec
 import pytest
 from history_recorder import SECOND_NS, Recorder
 from pair_histories import masterless
@@ -51,5 +52,21 @@ def test_beside_a_master_that_is_isolated_a_slave_may_act(
     r.act(71, "start", "b0-0")
     r.says(85, "b0-0", acting=False, isolated=True)
     r.says(85 + silent_s, "b0-1", acting=True)
+    r.act(100, "pause", "n0")
+    assert judge(r).of("broken") == broken
+
+
+@pytest.mark.parametrize(("listed_s", "broken"), [(7, ()), (9, ("A3",))])
+def test_where_it_does_not_say_so_a_master_that_is_not_listed_is_isolated(
+    listed_s: int, broken: tuple[str, ...]
+) -> None:
+    """As RocketMQ's: the bound counts from when a name server last had none."""
+    r = masterless()
+    r.act(70, "kill", "b0-0")
+    r.act(71, "start", "b0-0")
+    r.says(84, "b0-0", acting=False, isolated=msgspec.UNSET)
+    r.lists(85, "1")
+    r.lists(85.5, "0", "1")
+    r.says(85 + listed_s, "b0-1", acting=True)
     r.act(100, "pause", "n0")
     assert judge(r).of("broken") == broken

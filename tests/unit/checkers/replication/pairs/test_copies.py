@@ -104,3 +104,12 @@ def test_a_message_that_a_slave_acknowledged_is_blamed() -> None:
     at = r.send(0, 1, 1, node="b0", broker="b0-1:1", byte=300)
     [found] = [a for a in judge(r).anomalies if a.claim == "A4"]
     assert (found.name, found.ops) == ("slave-took-message", (at,))
+
+
+def test_a_master_that_has_just_started_and_does_not_lead_yet_is_no_slave() -> None:
+    """It has lost its power, and what it had not synced; its slave has all."""
+    r = Recorder()
+    acked(r, 0, 100)
+    said(r, "b0-1", 200)
+    said(r, "b0-0", 50)
+    assert judge(r).of("kept") == ("A4", "A8")

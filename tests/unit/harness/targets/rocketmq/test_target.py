@@ -251,6 +251,28 @@ def test_brokers_find_their_addresses_themselves() -> None:
     assert {n.role for n in NODES if not target.follows_address(n)} == {Role.BROKER}
 
 
+def test_brokers_without_controllers_know_their_ids_and_have_timers() -> None:
+    """A master asks its slaves for their timers' checkpoints before it is online."""
+    topology = Topology(controllers=0, broker_sets=1, replicas=2)
+    nodes = plan(topology)
+    addresses = {n.name: f"198.18.0.{i}" for i, n in enumerate(nodes, start=1)}
+    target = RocketMQTarget(Version("5.5.0"))
+
+    def keys(name: str, **more: str) -> dict[str, str]:
+        settings = Settings(topology=topology, profile="P-SYNC", keys=more)
+        node = next(n for n in nodes if n.name == name)
+        lines = target.config(node, settings, addresses, "/d").splitlines()
+        return dict(line.split("=", 1) for line in lines)
+
+    master, slave = keys("b0-0"), keys("b0-1")
+    assert (master["brokerId"], slave["brokerId"]) == ("0", "1")
+    assert (master["brokerRole"], slave["brokerRole"]) == ("SYNC_MASTER", "SLAVE")
+    assert master["enableSlaveActingMaster"] == slave["enableSlaveActingMaster"] == "true"
+    assert master["timerWheelEnable"] == slave["timerWheelEnable"] == "true"
+    assert "controllerAddr" not in master
+    assert keys("b0-1", **{"broker:timerWheelEnable": "false"})["timerWheelEnable"] == "false"
+
+
 def test_controllers_of_either_back_end() -> None:
     plain = configured(RocketMQTarget(Version("5.5.0")), "c1")
     assert "controllerType" not in plain
@@ -309,3 +331,15 @@ def test_what_a_release_without_ids_cannot_show_is_not_judged() -> None:
     assert new.context().has_ids
     assert "O1" in absent(old), "nobody tells who was elected when"
     assert "O1" not in absent(new)
+
+
+def test_of_pairs_no_release_lacks_ids_and_what_only_the_reference_keeps_is_not_judged() -> None:
+    pair = Options(
+        environment="local", seed=1, target="rocketmq:5.1.0", controllers=0, replicas=2,
+        profile="P-SYNC",
+    )  # fmt: skip
+    judged = {claim for checker in checkers_of(pair) for claim in checker.claims}
+    assert {"S8", "A1", "A2", "A3", "A4", "A8"} <= judged - set(absent(pair))
+    assert {"S1", "S9b", "L6"} <= set(absent(pair))
+    ours = msgspec.structs.replace(pair, target="reference")
+    assert set(absent(pair)) - set(absent(ours)) == {"L6"}

@@ -1,0 +1,102 @@
+"""The claims about what waits while a master is gone: delayed messages and half messages.
+
+A part of the list of all claims (`maxq.checkers.core.claims`).
+"""
+
+from maxq.checkers.core.claim import COPIED, PAIRS, Claim
+from maxq.checkers.core.promises import ALL_ACK, CLEAN, SYNCED, WHOLE
+from maxq.histories.grounds import RECOVERY
+
+ESCAPE: tuple[Claim, ...] = (
+    Claim(
+        id="E1",
+        promise="An acknowledged delayed message is delivered; of a pair whose master is gone for "
+        "longer than the recovery bound and 10 s, elsewhere, while name servers and another broker "
+        "set run and nobody is cut off.",
+        source=PAIRS,
+        needs=(ALL_ACK, CLEAN, WHOLE),
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        grounds=(RECOVERY,),
+        checker="delayed",
+        mutants=("never_escapes", "progress_before_put"),
+    ),
+    Claim(
+        id="E2",
+        promise="No delayed message is delivered before its time, while clocks are right.",
+        source=PAIRS,
+        in_pairs=(),
+        grounds=(RECOVERY,),
+        checker="delayed",
+        mutants=("acting_delivers_at_once",),
+    ),
+    Claim(
+        id="E4",
+        promise="An acknowledged half message whose producers commit is delivered also if its "
+        "master went away while it was open, and nobody could take it meanwhile.",
+        source=PAIRS,
+        needs=(ALL_ACK, CLEAN, WHOLE),
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        grounds=(RECOVERY,),
+        checker="half-messages",
+        mutants=("half_skipped_after_tries", "refused_is_delivered"),
+    ),
+    Claim(
+        id="E5",
+        promise="A delayed message that was delivered is not delivered again once nothing was done "
+        "to its broker set and the name servers for 30 s after it was read (RocketMQ: 75 s).",
+        source=PAIRS,
+        needs=(ALL_ACK, CLEAN, WHOLE),
+        after_power=(SYNCED,),
+        in_pairs=(),
+        grounds=(RECOVERY,),
+        undisturbed=True,
+        checker="delayed",
+        mutants=("redelivers_from_the_start",),
+    ),
+    Claim(
+        id="E6",
+        promise="A message whose commit a master has answered well is delivered.",
+        source=PAIRS,
+        needs=(ALL_ACK, CLEAN, WHOLE),
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        grounds=(RECOVERY,),
+        checker="half-messages",
+    ),
+    Claim(
+        id="E7",
+        promise="An acknowledged half message whose commit was lost, or never sent, is delivered "
+        "once a producer was asked; of a pair whose master is gone for longer than the recovery "
+        "bound and twice the time that brokers take to ask, elsewhere, as in E1.",
+        source=PAIRS,
+        needs=(ALL_ACK, CLEAN, WHOLE),
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        grounds=(RECOVERY,),
+        checker="half-messages",
+    ),
+    Claim(
+        id="E8",
+        promise="Of half messages only those are delivered that were stored and that producers "
+        "commit: none that was rolled back, left open or refused.",
+        source=PAIRS,
+        in_pairs=(),
+        grounds=(RECOVERY,),
+        checker="half-messages",
+        mutants=("rolled_back_escapes",),
+    ),
+    Claim(
+        id="E9",
+        promise="A message of a committed transaction is delivered once, and at most once more for "
+        "each broker that was ended and each answer about it that a client did not get.",
+        source=PAIRS,
+        needs=(ALL_ACK, CLEAN, WHOLE),
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        grounds=(RECOVERY,),
+        checker="half-messages",
+        mutants=("every_copy_escapes",),
+    ),
+)

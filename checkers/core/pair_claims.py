@@ -1,0 +1,129 @@
+"""The claims about who acts in a pair, what it acknowledges, and how its master returns.
+
+They are a part of the list of all claims (`maxq.checkers.core.claims`), which says what its rows
+are. Source: docs/spec/acting-master.md 8.3 and 8.4.
+"""
+
+from maxq.checkers.core.claim import COPIED, PAIRS, Claim
+from maxq.checkers.core.promises import ACTS, SYNCED
+from maxq.histories.grounds import BROKER, NAMESRV, RECOVERY
+
+RETURNS = "docs/spec/acting-master.md 8.4"
+
+PAIR_CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="A1",
+        promise="Once a pair's master is gone for longer than the bound for a silent member, the "
+        "smallest slave that runs acts for it, while name servers run and nobody is cut off.",
+        source=PAIRS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER, RECOVERY),
+        undisturbed=True,
+        checker="acting",
+        mutants=("largest_acts", "never_acts"),
+    ),
+    Claim(
+        id="A2",
+        promise="No other slave acts for it then.",
+        source=PAIRS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER, RECOVERY),
+        undisturbed=True,
+        checker="acting",
+        mutants=("all_slaves_act",),
+    ),
+    Claim(
+        id="A3",
+        promise="No slave acts beside a master that runs and is not isolated, under the same "
+        "conditions.",
+        source=PAIRS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER, RECOVERY),
+        undisturbed=True,
+        checker="acting",
+        mutants=("acts_beside_master",),
+    ),
+    Claim(
+        id="A4",
+        promise="A slave takes no message.",
+        source=PAIRS,
+        needs=(ACTS,),
+        in_pairs=(),
+        grounds=(BROKER,),
+        checker="copies",
+        mutants=("acting_takes_sends",),
+    ),
+    Claim(
+        id="A8",
+        promise="A message of a pair is acknowledged only once it is on as many logs as "
+        "inSyncReplicas says.",
+        source=PAIRS,
+        needs=COPIED,
+        after_power=(SYNCED,),
+        in_pairs=COPIED,
+        of_stores=True,
+        grounds=(BROKER,),
+        checker="copies",
+        mutants=(
+            "degrades_in_silence",
+            "master_counts_twice",
+            "near_is_copied",
+            "pair_acks_alone",
+            "sent_is_copied",
+        ),
+    ),
+    Claim(
+        id="P1",
+        promise="No name server lists a pair's master that has started again and is isolated, as "
+        "it has not taken yet what its slaves have.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER, NAMESRV),
+        undisturbed=True,
+        checker="pre-online",
+        mutants=("online_before_sync",),
+    ),
+    Claim(
+        id="P2",
+        promise="A pair's master does not stay isolated for longer than three evictions and 10 s a "
+        "slave, while name servers run, nobody is cut off and no slave's log is longer.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="pre-online",
+        mutants=("waits_for_the_dead",),
+    ),
+    Claim(
+        id="P4",
+        promise="A pair's master that is online again knows every offset that a slave took for it "
+        "and acknowledged, unless that slave was struck since, or cut off from it or a name "
+        "server.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        of_stores=True,
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="pre-online",
+        mutants=("empty_group_goes_online", "equal_version_is_theirs"),
+    ),
+    Claim(
+        id="P5",
+        promise="A pair's master that is started again knows every offset that it acknowledged 10 "
+        "s before it was struck, when it had written it.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        of_stores=True,
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="pre-online",
+        mutants=("whole_table_replaced",),
+    ),
+)

@@ -1,0 +1,95 @@
+"""Messages that come later, at whatever broker set: reads of all queues, and where all were read.
+
+A message that waits at a master that is gone comes at another set. So who looks for it reads every
+queue of every set, and only once each of them was read to its end after a time is it known that the
+message did not come by then.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from maxq.checkers.core.api import Context
+from maxq.checkers.evidence.quiescence import Lull
+from maxq.histories.fault_facts import AWAIT_RECOVERY
+from maxq.histories.history import History
+from maxq.histories.op import HistoryError, Op
+
+GRACE_NS = 10_000_000_000  # after all is as it should be, a message that is due has come
+PAIR_OF = 2  # replicas of a set whose slave has what was acknowledged, whoever it is
+
+
+class Read(NamedTuple):
+    """A read of a queue: indices and times of begin and end, and whether it reached the end."""
+
+    queue: int
+    begun: int
+    begun_ns: int
+    op: Op
+    ended: bool
+
+    @property
+    def gap(self) -> bool:
+        """Whether the broker had deleted what was not read yet."""
+        return says(self.op, "gap")
+
+    @property
+    def values(self) -> list[int]:
+        """The messages that it found."""
+        return [number(v) for v in self.op.value] if isinstance(self.op.value, list) else []
+
+
+def read_of(start: Op, op: Op) -> Read:
+    """A completed read."""
+    return Read(number(start.value), start.index, start.time, op, says(op, "end"))
+
+
+def number(value: object) -> int:
+    """A value that has to be a number.
+
+    Raises:
+        HistoryError: it is none.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise HistoryError(f"no number: {value!r:.80}")
+    return value
+
+
+def says(op: Op, key: str) -> bool:
+    """Whether an operation's ext has a key."""
+    return bool((op.ext or {}).get(key))
+
+
+def all_are_read(history: History, reads: Sequence[Read], due_ns: int, grace_ns: int) -> bool:
+    """Whether at the end, so long after a time and after all had recovered, every queue was read to
+    its end, and nothing had been deleted before it was read."""
+    looks = [op for op in history.nemesis if op.f == AWAIT_RECOVERY]
+    if not looks or not reads or any(read.gap for read in reads):
+        return False
+    settled = max(due_ns, looks[-1].time) + grace_ns
+    ended = {read.queue for read in reads if read.ended and read.begun_ns >= settled}
+    return ended == {read.queue for read in reads}
+
+
+def acted_for(lull: Lull, context: Context) -> Iterator[str]:
+    """The sets of two of which only the master is gone, while another set runs as a whole, all name
+    servers do and nobody is doubtful or cut off."""
+    s, sets = lull.state, context.broker_sets
+    known = not (s.doubtful or s.cuts or lull.time.doubt)
+    if not known or any(node.startswith("n") for node in s.gone):
+        return
+    whole = {name for name, nodes in sets.items() if not s.gone & set(nodes)}
+    for name, nodes in sorted(sets.items()):
+        if len(nodes) == PAIR_OF and s.gone & set(nodes) == {nodes[0]} and whole - {name}:
+            yield name
+
+
+def all_read(reads: Sequence[Read], lull: Lull, by_ns: int) -> Read | None:
+    """The read of a lull with which every queue was read to its end after a time."""
+    queues = {read.queue for read in reads}
+    for read in reads:
+        inside = lull.time.holds(read.begun, read.op.index)
+        if inside and read.ended and read.begun_ns >= by_ns:
+            queues.discard(read.queue)
+            if not queues:
+                return read
+    return None

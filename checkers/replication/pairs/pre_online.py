@@ -1,0 +1,279 @@
+"""Pre-online: what a pair's master knows once it is back, and when it is shown.
+
+A master that returns is isolated until it has taken what its slaves have (it says so of itself).
+
+- P1: no name server lists it meanwhile. An answer that lists it counts if an earlier one of the
+  same name server, asked for after the last act on the master, did not, and the master, which has
+  said nothing else since that act, says after it that it is isolated.
+- P2: it does not stay isolated. Judged in calm times, from a bound on: three evictions (a dead
+  member is listed for one, and waited for in vain for two) and for each slave the time in which it
+  must dial. Not where a slave's log is longer: such a one holds its master back, by design.
+- P4: an offset that a slave took for it, and acknowledged, is not gone at the master. Counts if
+  from the commit until the master was asked that slave was not struck, nor parted from the master
+  or a name server, which may have been ended and started; and if the master said in between that
+  it is not isolated.
+- P5: nor is an offset that the master had on its disk when it was ended: one that it acknowledged,
+  and then was not struck for two periods in which offsets are written.
+
+A key of the workload is a group whose commits grow and are each over before the next, so the offset
+that counts is the largest. Commits that come later can only hide a loss. Which broker answered an
+operation is known by its address. A key is judged until something was done to a store.
+
+P3 and P6 to P8 are not judged: docs/spec/acting-master.md 8.4 says why. Claims: P1, P2, P4, P5
+(docs/spec/acting-master.md 8.4), of brokers without controllers.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.evidence.faults import Fault, faults
+from maxq.checkers.evidence.observations import NEVER, Sighting, replica_sightings, sightings
+from maxq.checkers.evidence.quiescence import Interval, Undisturbed, lulls
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.fault_facts import POWER_LOSS, TAMPERS
+from maxq.histories.history import History
+from maxq.histories.observed import (
+    COMMIT_OFFSET,
+    FETCH_OFFSET,
+    MASTER_ROLE,
+    OBSERVE_ROUTE,
+    ReplicaView,
+    RouteView,
+)
+from maxq.histories.op import HistoryError
+
+Said = Sighting[ReplicaView]
+FLUSHED_NS = 10_000_000_000  # twice flushConsumerOffsetInterval, of which no run sets another
+FLUSH_KEY = "broker:flushConsumerOffsetInterval"
+DIALS_NS = 10_000_000_000  # in which a slave must copy from who announced itself to it
+EVICTIONS = 3
+
+
+class PreOnline:
+    """The checker. See the module's text."""
+
+    name = "pre-online"
+    claims = ("P1", "P2", "P4", "P5")
+
+    def check(self, history: History, context: Context) -> Verdict:
+        try:
+            return rule(self, history, context, _Judge(history, context).case(), timed=("P2",))
+        except HistoryError as error:
+            return unreadable(self, error)
+
+
+class Asked(NamedTuple):
+    """A commit or fetch that was answered, by which node, of which key."""
+
+    begun: int
+    at: int
+    time: int
+    key: int
+    offset: int
+    node: str
+
+
+class _Judge:
+    """What a history says, taken apart once for all claims."""
+
+    def __init__(self, history: History, context: Context) -> None:
+        self._history = history
+        self._context = context
+        self._masters = {name: nodes[0] for name, nodes in sorted(context.broker_sets.items())}
+        self._set_of = {n: name for name, nodes in context.broker_sets.items() for n in nodes}
+        self._acts = faults(history)
+        self._undisturbed = Undisturbed(self._acts)
+        self._said: dict[str, list[Said]] = defaultdict(list)
+        for s in replica_sightings(history):
+            if isinstance(s.view.isolated, bool):
+                self._said[s.view.node].append(s)
+        self._routes = sightings(history, OBSERVE_ROUTE, RouteView)
+        self._namesrvs = sorted({s.view.node for s in self._routes})
+        self._case = Case(judged=dict.fromkeys(PreOnline.claims, 0))
+
+    def case(self) -> Case:
+        for name, master in self._masters.items():
+            self._shown(name, master)
+        self._late()
+        self._offsets()
+        self._case.counts = {f"answers-{c}": n for c, n in self._case.judged.items()}
+        return self._case
+
+    def _note(self, claim: str, found: Found | None) -> None:
+        self._case.judged[claim] += 1
+        if found is not None:
+            self._case.found.append(found)
+
+    # P1: listed.
+
+    def _shown(self, name: str, master: str) -> None:
+        for span in self._undisturbed.of((master, *self._namesrvs)):
+            views = [s for s in self._said.get(master, ()) if span.holds(s.begun, s.at)]
+            until = next((s.begun for s in views if s.view.isolated is False), NEVER)
+            isolated = [s for s in views if s.view.isolated is True and s.at < until]
+            if span.at < 0 or not isolated:
+                continue
+            for namesrv in self._namesrvs:
+                answers = [s for s in self._routes
+                           if s.view.node == namesrv and span.holds(s.begun, s.at)]  # fmt: skip
+                gone = next((s.at for s in answers if not _lists(s, name)), NEVER)
+                if gone == NEVER:
+                    continue
+                listed = next((s for s in answers if s.begun > gone and _lists(s, name)), None)
+                wrong = listed is not None and isolated[-1].begun > listed.at
+                found = _listed(name, listed, isolated[-1]) if listed and wrong else None
+                self._note("P1", found)
+
+    # P2: how long.
+
+    def _late(self) -> None:
+        for lull in lulls(self._history):
+            state = lull.state
+            namesrvs = state.gone.intersection(self._namesrvs)
+            if state.doubtful or state.cuts or namesrvs or lull.time.doubt:
+                continue
+            for name, master in self._masters.items():
+                if master not in state.gone:
+                    self._late_in(lull.time, name, master)
+
+    def _late_in(self, time: Interval, name: str, master: str) -> None:
+        slaves = self._context.broker_sets[name][1:]
+        bound_ns = EVICTIONS * self._context.eviction_ns + len(slaves) * DIALS_NS
+        mine, *others = (
+            [s for s in self._said.get(node, ()) if time.holds(s.begun, s.at)]
+            for node in (master, *slaves)
+        )
+        late = [s for s in mine if s.begun_ns >= time.at_ns + bound_ns]
+        if not late:
+            return
+        longest = max((s.view.end for of in others for s in of), default=0)
+        wrong = next((s for s in late if s.view.isolated is True), None)
+        if wrong is None or longest <= wrong.view.end:
+            self._note("P2", _stays(name, wrong, bound_ns) if wrong is not None else None)
+
+    # P4, P5: offsets.
+
+    def _offsets(self) -> None:
+        commits, fetches = self._asked(COMMIT_OFFSET), self._asked(FETCH_OFFSET)
+        for key, asked in sorted(fetches.items()):
+            mine = [f for f in asked if f.node in self._masters.values()]
+            reported: set[str] = set()
+            for fetch in mine:
+                for claim in ("P4", "P5"):
+                    kept = self._kept(claim, commits.get(key, ()), fetch)
+                    if kept is None:
+                        continue
+                    lost = fetch.offset < kept.offset
+                    first = lost and claim not in reported
+                    self._note(claim, _lost(claim, kept, fetch) if first else None)
+                    reported.update([claim] if lost else [])
+
+    def _asked(self, f: str) -> dict[int, list[Asked]]:
+        """The answers to one kind of operation, by key, up to what was done to a store."""
+        until = min((op.index for op in self._history.ops
+                     if op.f in TAMPERS or op.f == POWER_LOSS), default=NEVER)  # fmt: skip
+        strange = (o.index for o in self._history.nemesis if not self._history.kinds.knows(o.f))
+        until = min(until, min(strange, default=NEVER))
+        nodes = _nodes(self._said)
+        found: dict[int, list[Asked]] = defaultdict(list)
+        for op in self._history.of_f(f):
+            begun = self._history.invocation(op) if op.type == "ok" else None
+            node = nodes.get((op.ext or {}).get("broker", ""), "")
+            if begun is None or not node or op.index > until:
+                continue
+            key, offset = _pair(op.value)
+            found[key].append(Asked(begun.index, op.index, op.time, key, offset, node))
+        return found
+
+    def _kept(self, claim: str, commits: Sequence[Asked], fetch: Asked) -> Asked | None:
+        """The furthest commit that a fetch at the master must know of."""
+        counts = self._taken if claim == "P4" else self._flushed
+        known = [c for c in commits if c.at < fetch.begun and counts(c, fetch)]
+        return max(known, key=lambda c: c.offset, default=None)
+
+    def _taken(self, commit: Asked, fetch: Asked) -> bool:
+        """Whether a slave took it, and the master has gone online after that."""
+        if commit.node == fetch.node or self._set_of.get(commit.node) != self._set_of[fetch.node]:
+            return False
+        span = self._undisturbed.of((commit.node,), (fetch.node, *self._namesrvs)).at(commit.begun)
+        if span is None or not span.holds(commit.begun, fetch.at):
+            return False
+        after = max((a.ended or NEVER for a in self._acts
+                     if fetch.node in a.nodes and a.begun < fetch.at), default=-1)  # fmt: skip
+        return after >= 0 and any(
+            s.begun > max(after, commit.at) and s.at < fetch.begun and s.view.isolated is False
+            for s in self._said.get(fetch.node, ())
+        )
+
+    def _flushed(self, commit: Asked, fetch: Asked) -> bool:
+        """Whether the master took it, wrote it, and has been ended and started since."""
+        if commit.node != fetch.node or FLUSH_KEY in self._context.by_hand:
+            return False
+        span = self._undisturbed.of((commit.node,)).at(commit.begun)
+        if span is None or span.until_ns - commit.time < FLUSHED_NS:
+            return False
+        return any(_ended(a, fetch.node) and span.until <= a.begun for a in self._acts
+                   if (a.ended or NEVER) < fetch.begun)  # fmt: skip
+
+
+def _ended(act: Fault, node: str) -> bool:
+    return act.brings_down and node in act.nodes
+
+
+def _lists(s: Sighting[RouteView], name: str) -> bool:
+    return MASTER_ROLE in s.view.sets.get(name, {})
+
+
+def _nodes(said: Mapping[str, Sequence[Said]]) -> dict[str, str]:
+    """Whose an address is; one that several nodes had is left out."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for node, answers in said.items():
+        for s in answers:
+            found[s.view.address].add(node)
+    return {address: next(iter(nodes)) for address, nodes in found.items() if len(nodes) == 1}
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    match value:
+        case [int(key), int(offset)]:
+            return key, offset
+    raise HistoryError(f"{value!r} is not [key, offset]")
+
+
+# In words.
+
+
+def _listed(name: str, listed: Sighting[RouteView], said: Said) -> Found:
+    master, namesrv = said.view.node, listed.view.node
+    text = (
+        f"Broker set {name}: {namesrv} lists {master}, its master (op {listed.at}), which says "
+        f"after that that it is isolated (op {said.at}): clients are sent to it before it has what "
+        "its slaves have."
+    )
+    detail = {"set": name, "node": master, "namesrv": namesrv}
+    return Found("P1", "isolated-listed", (listed.at, said.at), text, detail)
+
+
+def _stays(name: str, said: Said, bound_ns: int) -> Found:
+    text = (
+        f"Broker set {name}: {said.view.node}, its master, runs, undisturbed for longer than "
+        f"{bound_ns / 1e9:g} s, and is isolated (op {said.at}): nobody can send to it."
+    )
+    detail = {"set": name, "node": said.view.node}
+    return Found("P2", "stays-isolated", (said.at,), text, detail)
+
+
+def _lost(claim: str, kept: Asked, fetch: Asked) -> Found:
+    taken = f"Group {kept.key} committed offset {kept.offset} to {kept.node} (op {kept.at})"
+    got = f"got {fetch.offset} by {fetch.node}, its master (op {fetch.at})"
+    detail = {
+        "key": kept.key, "committed": kept.offset, "fetched": fetch.offset, "node": fetch.node,
+    }  # fmt: skip
+    ops = (kept.at, fetch.at)
+    if claim == "P4":
+        text = f"{taken}, a slave that acted, and {got}, which has come online since."
+        return Found("P4", "acting-offset-lost", ops, text, detail)
+    text = f"{taken}, which had the time to write it, and after a restart {got}."
+    return Found("P5", "written-offset-lost", ops, text, detail)

@@ -1,0 +1,44 @@
+"""What a broker without controllers says of its place in its group, in its answer to 28.
+
+Our brokers say it by keys of their own. RocketMQ's say neither their id nor their role, and both
+are settings, for good: a set's first replica is its master. They say whether something runs there
+that only masters do (brokerActive: delayed messages and checks of transactions, or revival). So a
+slave where it does acts. Of a master it says nothing: revival runs at one that is not online, too,
+and only name servers show whether it is.
+
+Source: docs/spec/acting-master.md 3 and 5; of RocketMQ, answers of 5.5.0.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+ROLE, ACTING, ISOLATED = "maxq.role", "maxq.acting", "maxq.isolated"
+ACTIVE = "brokerActive"
+YES = "true"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Whether a broker leads, acts for its master, and is not in its group yet; unset: unknown."""
+
+    leads: bool
+    acting: bool | msgspec.UnsetType
+    isolated: bool | msgspec.UnsetType
+
+
+def place(table: Mapping[str, str], *, first: bool) -> Place:
+    """What an answer means.
+
+    Args:
+        table: of the answer.
+        first: whether the broker is its set's first replica.
+    """
+    if ROLE in table:
+        return Place(table[ROLE] == "master", _said(table, ACTING), _said(table, ISOLATED))
+    if ACTIVE not in table:
+        return Place(first, msgspec.UNSET, msgspec.UNSET)
+    return Place(first, not first and table[ACTIVE] == YES, msgspec.UNSET)
+
+
+def _said(table: Mapping[str, str], key: str) -> bool:
+    return table.get(key) == YES

@@ -1,0 +1,41 @@
+"""What an answer to 28 tells of a broker's place in a group without controllers."""
+
+import msgspec
+import pytest
+
+from maxq.harness.client.places import Place, place
+
+UNKNOWN = msgspec.UNSET
+
+
+@pytest.mark.parametrize(
+    ("role", "acting", "isolated", "told"),
+    [
+        ("master", "false", "false", Place(leads=True, acting=False, isolated=False)),
+        ("master", "false", "true", Place(leads=True, acting=False, isolated=True)),
+        ("slave", "true", "false", Place(leads=False, acting=True, isolated=False)),
+    ],
+)
+def test_our_brokers_say_it_themselves(role: str, acting: str, isolated: str, told: Place) -> None:
+    table = {"maxq.role": role, "maxq.acting": acting, "maxq.isolated": isolated}
+    # What a master does runs at an isolated one of ours, too; its own keys count.
+    table["brokerActive"] = "true"
+    assert place(table, first=True) == place(table, first=False) == told
+
+
+@pytest.mark.parametrize(
+    ("first", "active", "told"),
+    [
+        (True, "true", Place(leads=True, acting=False, isolated=UNKNOWN)),
+        (True, "false", Place(leads=True, acting=False, isolated=UNKNOWN)),
+        (False, "true", Place(leads=False, acting=True, isolated=UNKNOWN)),
+        (False, "false", Place(leads=False, acting=False, isolated=UNKNOWN)),
+    ],
+)
+def test_of_rocketmqs_it_shows_by_what_runs_there(first: bool, active: str, told: Place) -> None:
+    assert place({"brokerActive": active, "brokerVersionDesc": "V5_5_0"}, first=first) == told
+
+
+def test_of_a_broker_that_says_nothing_only_its_setting_is_known() -> None:
+    assert place({}, first=True) == Place(leads=True, acting=UNKNOWN, isolated=UNKNOWN)
+    assert place({}, first=False) == Place(leads=False, acting=UNKNOWN, isolated=UNKNOWN)
