@@ -49,7 +49,10 @@ def test_a_run_of_pairs_is_repeated_by_what_it_says() -> None:
     ("more", "why"),
     [
         ({"nemesis": ("power",)}, "--mode pair cannot do --nemesis power; it can do kill,"),
-        ({"workload": ("offsets",)}, "--mode pair cannot do --workload offsets; it can do queue,"),
+        (
+            {"workload": ("registration",)},
+            "--mode pair cannot do --workload registration; it can do queue,",
+        ),
         ({"profile": "P-SAFE"}, "P-SAFE is a profile of --mode controllers"),
         ({"mode": "controllers", "profile": "P-SYNC"}, "P-SYNC is a profile of --mode pair"),
         ({"releases": (("n0", "rocketmq:5.5.0"),)}, "--mode pair runs one target: not yet"),
