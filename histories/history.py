@@ -70,8 +70,12 @@ class History:
         return self._pairs.get(op.index, -1)
 
     def _other(self, op: Op) -> Op | None:
-        pair = self._pairs.get(op.index)
-        return None if pair is None else self[pair]
+        return self._others.get(op.index)
+
+    @cached_property
+    def _others(self) -> dict[int, Op]:
+        """The other half of each operation that has one, by index."""
+        return {index: self[pair] for index, pair in self._pairs.items()}
 
     @cached_property
     def clients(self) -> tuple[Op, ...]:
