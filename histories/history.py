@@ -128,7 +128,7 @@ class History:
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
         """What is made of this history under a name; several who ask have one answer, and none may
-        change it."""
+        change it. It is made of operations that a part of a history has, too (`PartHistory`)."""
         if what not in self._made:
             self._made[what] = make()
         made: T = self._made[what]
@@ -158,6 +158,10 @@ class PartHistory(History):
         super().__init__(ops)
         self.timings = timings
         self.__dict__["totals"] = totals  # what would be counted here would be too few
+
+    def as_made_of(self, part: "PartHistory") -> None:
+        """Take what was made `once` of a part, which has all but single operations of this one."""
+        self._made.update(part._made)
 
 
 def pair_up(ops: Sequence[Op]) -> dict[int, int]:
