@@ -63,6 +63,7 @@ PURPOSE: dict[str, tuple[str, ...]] = {
     "delayed": ("E1",),
     "transactions": ("E6", "E8"),
 }
+SETTLE_NS, SETTLE_SOON_NS = 150_000_000_000, 40_000_000_000
 
 
 def purpose_of(workload: str) -> tuple[str, ...]:
@@ -264,6 +265,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         set_to = self.keys.get(HEARTBEAT)
         usual = HEARTBEAT_S[self.timing]
         return 0.0 if set_to is None else max(0.0, 2 * (int(set_to) / 1000 - usual))
+
+    @property
+    def settle_ns(self) -> int:
+        """How long transactions are read at the end: brokers ask about those that are open in that
+        time, and ask again. 0: there are none."""
+        if "transactions" not in self.workload:
+            return 0
+        return SETTLE_SOON_NS if self.pair and self.timing == "fast" else SETTLE_NS
 
     def busy(self, workload: str) -> bool:
         """Whether a workload's clients have anything to do. The schedule of a run may leave them
