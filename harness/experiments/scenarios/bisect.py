@@ -1,7 +1,8 @@
 """Between which two releases a scenario begins to be bad, or ends: by halving.
 
 One bad trial makes a release bad; how many clean ones make it good follows from how often the bad
-end is bad. Trials are those of the scenario (`maxq.harness.experiments.scenarios.scenario`), and kept.
+end is bad. Trials are those of the scenario
+(`maxq.harness.experiments.scenarios.scenario`), and kept.
 """
 
 import math
