@@ -163,6 +163,11 @@ DECISIONS: dict[str, Decision] = {
         f"{CODE}: a registration with a lower stateVersion is ignored",
         "As N10. 5.0.0 and 5.1.0 register no stateVersion, and are not judged.",
     ),
+    "P3": Decision(
+        f"{OURS}: no document says what a master does that cannot reach a slave",
+        "RocketMQ waits for ever for every member that is listed, which breaks the claim. It does "
+        "not say that it is isolated, so it is judged of the reference alone.",
+    ),
     "P4": Decision(
         f"{OURS}: no document says what a master takes from its slaves",
         "RocketMQ goes by the version of the whole table, which moves with every 500th commit, and "

@@ -100,6 +100,18 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         mutants=("waits_for_the_dead",),
     ),
     Claim(
+        id="P3",
+        promise="Nor does it for longer than that where a cut parts it from a slave, while name "
+        "servers run and none is cut off from a broker.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="pre-online",
+        mutants=("waits_for_the_unreachable",),
+    ),
+    Claim(
         id="P4",
         promise="A pair's master that is online again knows every offset that a slave took for it "
         "and acknowledged, unless that slave was struck since, or cut off from it or a name "

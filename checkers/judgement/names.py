@@ -75,6 +75,7 @@ ANOMALIES: Mapping[str, str] = {
     "slave-took-message": "A4",
     "isolated-listed": "P1",
     "stays-isolated": "P2",
+    "waits-for-unreachable": "P3",
     "acting-offset-lost": "P4",
     "written-offset-lost": "P5",
     "written-by-nobody": "S11b",

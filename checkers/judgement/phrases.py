@@ -166,6 +166,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a master that was back stayed isolated",
         "{n} times a master that was back stayed isolated",
     ),
+    "waits-for-unreachable": (
+        "a master that was back waited for a slave that it could not reach",
+        "{n} times a master that was back waited for a slave that it could not reach",
+    ),
     "acting-offset-lost": (
         "a master lost an offset that its slave had taken for it",
         "{n} times a master lost an offset that its slave had taken for it",

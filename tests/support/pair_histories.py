@@ -1,5 +1,6 @@
 """Histories of a set without controllers, whose master is gone for a while."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -33,6 +34,12 @@ class Told(Recorder):
         self.begin(NEMESIS, f, f"{f}@{at}")
         self.end("info", NEMESIS, f, {node: {"holds": True}})
 
+    def cut(self, at: float, one: str, other: str) -> None:
+        self.now = at
+        self.begin(NEMESIS, "start-partition", f"cut@{at}", who={"nodes": [one]})
+        both = {a: {"from": [b], "holds": True} for a, b in ((one, other), (other, one))}
+        self.end("info", NEMESIS, "start-partition", both)
+
     def says(
         self, at: float, node: str, *, acting: bool, isolated: bool | msgspec.UnsetType = False
     ) -> int:
@@ -61,6 +68,23 @@ def masterless(*answers: tuple[float, str, bool]) -> Told:
         r.says(at, node, acting=acting)
     r.act(60, "pause", "n0")
     r.act(61, "resume", "n0")
+    return r
+
+
+def parted(*, others: Sequence[str] = (), online_at: float = 90, asked: bool = True) -> Told:
+    """A master is back at 20 s, and parted from a slave from 21 s to 85 s; it is asked at 80 s,
+    slaves too if `asked`. `others`: two more nodes that a cut parts."""
+    r = Told()
+    r.act(15, "kill", "b0-0")
+    r.act(20, "start", "b0-0")
+    if others:
+        r.cut(20.5, *others)
+    r.cut(21, "b0-0", "b0-1")
+    for node in ("b0-1", "b0-2") if asked else ():
+        r.says(40, node, acting=node == "b0-1")
+    r.says(80, "b0-0", acting=False, isolated=online_at > 80)
+    r.act(85, "stop-partition", "b0-0")
+    r.act(86, "pause", "n0")
     return r
 
 

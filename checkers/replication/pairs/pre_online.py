@@ -8,6 +8,9 @@ A master that returns is isolated until it has taken what its slaves have (it sa
 - P2: it does not stay isolated. Judged in calm times, from a bound on: three evictions (a dead
   member is listed for one, and waited for in vain for two) and for each slave the time in which it
   must dial. Not where a slave's log is longer: such a one holds its master back, by design.
+- P3: nor although a cut parts it from a slave. The same bound, in a time in which nothing but
+  brokers is cut off from one another, so that name servers go on listing the slave, and every slave
+  that runs was asked where its log ends.
 - P4: an offset that a slave took for it, and acknowledged, is not gone at the master. Counts if
   from the commit until the master was asked that slave was not struck, nor parted from the master
   or a name server, which may have been ended and started; and if the master said in between that
@@ -19,7 +22,7 @@ A key of the workload is a group whose commits grow and are each over before the
 that counts is the largest. Commits that come later can only hide a loss. Which broker answered an
 operation is known by its address. A key is judged until something was done to a store.
 
-P3 and P6 to P8 are not judged: docs/spec/acting-master.md 8.4 says why. Claims: P1, P2, P4, P5
+P6 to P8 are not judged: docs/spec/acting-master.md 8.4 says why. Claims: P1 to P5
 (docs/spec/acting-master.md 8.4), of brokers without controllers.
 """
 
@@ -28,9 +31,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.evidence.active_faults import State
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import NEVER, Sighting, replica_sightings, sightings
-from maxq.checkers.evidence.quiescence import Interval, Undisturbed, lulls
+from maxq.checkers.evidence.quiescence import Lull, Undisturbed, lulls
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.fault_facts import POWER_LOSS, TAMPERS
 from maxq.histories.history import History
@@ -55,11 +59,11 @@ class PreOnline:
     """The checker. See the module's text."""
 
     name = "pre-online"
-    claims = ("P1", "P2", "P4", "P5")
+    claims = ("P1", "P2", "P3", "P4", "P5")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
-            return rule(self, history, context, _Judge(history, context).case(), timed=("P2",))
+            return rule(self, history, context, _Judge(history, context).case(), timed=("P2", "P3"))
         except HistoryError as error:
             return unreadable(self, error)
 
@@ -126,32 +130,45 @@ class _Judge:
                 found = _listed(name, listed, isolated[-1]) if listed and wrong else None
                 self._note("P1", found)
 
-    # P2: how long.
+    # P2, P3: how long.
 
     def _late(self) -> None:
         for lull in lulls(self._history):
             state = lull.state
             namesrvs = state.gone.intersection(self._namesrvs)
-            if state.doubtful or state.cuts or namesrvs or lull.time.doubt:
+            if state.doubtful or namesrvs or lull.time.doubt:
                 continue
             for name, master in self._masters.items():
-                if master not in state.gone:
-                    self._late_in(lull.time, name, master)
+                claim = "P2" if not state.cuts else "P3" if self._parted(name, state) else ""
+                if claim and master not in state.gone:
+                    self._late_in(claim, lull, name, master)
 
-    def _late_in(self, time: Interval, name: str, master: str) -> None:
-        slaves = self._context.broker_sets[name][1:]
+    def _parted(self, name: str, state: State) -> bool:
+        """Whether cuts part a set's master from a slave that runs, and nobody from name servers."""
+        master, *slaves = self._context.broker_sets[name]
+        of_brokers = all(node in self._set_of for pair in state.cuts for node in pair)
+        return of_brokers and any(
+            {(master, slave), (slave, master)} & state.cuts for slave in slaves
+            if slave not in state.gone
+        )  # fmt: skip
+
+    def _late_in(self, claim: str, lull: Lull, name: str, master: str) -> None:
+        time, slaves = lull.time, self._context.broker_sets[name][1:]
         bound_ns = EVICTIONS * self._context.eviction_ns + len(slaves) * DIALS_NS
         mine, *others = (
             [s for s in self._said.get(node, ()) if time.holds(s.begun, s.at)]
             for node in (master, *slaves)
         )
         late = [s for s in mine if s.begun_ns >= time.at_ns + bound_ns]
-        if not late:
+        running = [of for node, of in zip(slaves, others, strict=True)
+                   if node not in lull.state.gone]  # fmt: skip
+        if not late or (claim == "P3" and not all(running)):
             return
         longest = max((s.view.end for of in others for s in of), default=0)
         wrong = next((s for s in late if s.view.isolated is True), None)
         if wrong is None or longest <= wrong.view.end:
-            self._note("P2", _stays(name, wrong, bound_ns) if wrong is not None else None)
+            stays = _stays if claim == "P2" else _waits
+            self._note(claim, stays(name, wrong, bound_ns) if wrong is not None else None)
 
     # P4, P5: offsets.
 
@@ -263,6 +280,16 @@ def _stays(name: str, said: Said, bound_ns: int) -> Found:
     )
     detail = {"set": name, "node": said.view.node}
     return Found("P2", "stays-isolated", (said.at,), text, detail)
+
+
+def _waits(name: str, said: Said, bound_ns: int) -> Found:
+    text = (
+        f"Broker set {name}: {said.view.node}, its master, runs, cut off from a slave and "
+        f"otherwise undisturbed for longer than {bound_ns / 1e9:g} s, and is isolated "
+        f"(op {said.at}): nobody can send to it for as long as the cut lasts."
+    )
+    detail = {"set": name, "node": said.view.node}
+    return Found("P3", "waits-for-unreachable", (said.at,), text, detail)
 
 
 def _lost(claim: str, kept: Asked, fetch: Asked) -> Found:

@@ -175,6 +175,7 @@ LEFT_OUT: Mapping[str, str] = {
             "second-acts",
             "slave-took-message",
             "stays-isolated",
+            "waits-for-unreachable",
             "written-offset-lost",
         ),
         "of brokers without controllers, and none is generated",

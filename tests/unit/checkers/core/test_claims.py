@@ -82,7 +82,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
     wanted |= {"A1", "A2", "A3", "A4", "A8", "N2", "N8", "N12"}  # of pairs
-    wanted |= {"P1", "P2", "P4", "P5"}
+    wanted |= {"P1", "P2", "P3", "P4", "P5"}
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -148,6 +148,7 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "A4": ("slave-took-message",),
     "P1": ("isolated-listed",),
     "P2": ("stays-isolated",),
+    "P3": ("waits-for-unreachable",),
     "P4": ("acting-offset-lost",),
     "P5": ("written-offset-lost",),
     "E1": ("delayed-lost", "delayed-late"),

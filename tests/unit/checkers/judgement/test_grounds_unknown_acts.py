@@ -8,7 +8,7 @@ import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from lock_service_histories import alone, expired, given_back, silent_member
-from pair_histories import masterless, returned
+from pair_histories import masterless, parted, returned
 from route_histories import not_writable, silent_listed, writable, wrong_shown
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
@@ -161,6 +161,7 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
     "P1": (lambda: returned(listed=True), PreOnline()),
     "P2": (lambda: returned(online_at=90), PreOnline()),
+    "P3": (parted, PreOnline()),
     "P4": (lambda: returned(knows=1), PreOnline()),
     "P5": (lambda: returned(knows=0), PreOnline()),
     "N2": (writable, ActingRoutes()),

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from history_recorder import SECOND_NS
-from pair_histories import Offsets, returned
+from pair_histories import Offsets, Told, parted, returned
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.replication.pairs.pre_online import PreOnline
@@ -18,7 +18,7 @@ CONTEXT = Context(
 )
 
 
-def judge(r: Offsets, context: Context = CONTEXT) -> Verdict:
+def judge(r: Told, context: Context = CONTEXT) -> Verdict:
     return PreOnline().check(r.history, context)
 
 
@@ -78,7 +78,25 @@ def _says(r: Offsets, node: str) -> Any:
                 and op.value["node"] == node)  # fmt: skip
 
 
+def test_a_master_that_waits_for_a_slave_it_is_parted_from_is_blamed() -> None:
+    verdict = judge(parted())
+    assert [(a.claim, a.name) for a in verdict.anomalies] == [("P3", "waits-for-unreachable")]
+    assert "P2" in verdict.of("no occasion")
+    assert "P3" in judge(parted(online_at=70)).of("kept")
+
+
+@pytest.mark.parametrize(
+    "history",
+    [{"others": ("b0-0", "n0")}, {"others": ("b0-1", "n0")}, {"others": ("client", "b0-1")},
+     {"asked": False}],
+)  # fmt: skip
+def test_a_parted_master_may_wait_where_name_servers_are_cut_off_or_nobody_asked_the_slave(
+    history: dict[str, Any],
+) -> None:
+    assert "P3" in judge(parted(**history)).of("no occasion")
+
+
 def test_a_value_of_another_shape_is_not_judged() -> None:
     r = returned()
     r.op("ok", 3, "fetch-offset", 3, ["3", 1], broker="b0-0:1")
-    assert judge(r).of("not judged") == ("P1", "P2", "P4", "P5")
+    assert judge(r).of("not judged") == PreOnline.claims
