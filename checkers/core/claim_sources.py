@@ -180,6 +180,10 @@ DECISIONS: dict[str, Decision] = {
         "RocketMQ puts a slave's table of the same version over the master's own, which breaks the "
         "claim after an ordinary kill.",
     ),
+    "P6": Decision(
+        f"{CODE}: offsets are copied beside the log, each minute, and written each 5 s",
+        "5.5.0's slaves cannot read the copy once any consumer has pulled, as in O1.",
+    ),
     "O1": Decision(
         f"{CODE}: nothing is promised in writing, slaves copy offsets about every 10 s",
         "5.5.0's slaves cannot read the copy once any consumer has pulled (#10284), so that after "

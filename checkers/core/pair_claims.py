@@ -122,7 +122,7 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         of_stores=True,
         grounds=(BROKER,),
         undisturbed=True,
-        checker="pre-online",
+        checker="pair-offsets",
         mutants=("empty_group_goes_online", "equal_version_is_theirs"),
     ),
     Claim(
@@ -135,7 +135,21 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         of_stores=True,
         grounds=(BROKER,),
         undisturbed=True,
-        checker="pre-online",
+        checker="pair-offsets",
         mutants=("whole_table_replaced",),
+    ),
+    Claim(
+        id="P6",
+        promise="A fail-over takes back no offset that a pair's master acknowledged so long before "
+        "it was struck that its slave could copy and write it (30 s, of RocketMQ 75 s), while both "
+        "and the name servers were undisturbed.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        of_stores=True,
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="pair-offsets",
+        mutants=("offsets_taken_by_version",),
     ),
 )

@@ -78,6 +78,7 @@ ANOMALIES: Mapping[str, str] = {
     "waits-for-unreachable": "P3",
     "acting-offset-lost": "P4",
     "written-offset-lost": "P5",
+    "copied-offset-lost": "P6",
     "written-by-nobody": "S11b",
     # Liveness.
     "not-writable": "S13",

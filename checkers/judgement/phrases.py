@@ -170,6 +170,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a master that was back waited for a slave that it could not reach",
         "{n} times a master that was back waited for a slave that it could not reach",
     ),
+    "copied-offset-lost": (
+        "a slave lacked an offset that it had had the time to copy",
+        "{n} times a slave lacked an offset that it had had the time to copy",
+    ),
     "acting-offset-lost": (
         "a master lost an offset that its slave had taken for it",
         "{n} times a master lost an offset that its slave had taken for it",

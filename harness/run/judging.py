@@ -26,6 +26,7 @@ from maxq.checkers.replication.epochs import Epochs
 from maxq.checkers.replication.idle_log_growth import Idle
 from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.pairs.copies import Copies
+from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
@@ -56,7 +57,7 @@ REPLICATED: Sequence[Checker] = (
     ActingRoutes(),
     SilentBrokers(),
 )
-IN_A_PAIR: Sequence[Checker] = (Copies(), Acting(), PreOnline())
+IN_A_PAIR: Sequence[Checker] = (Copies(), Acting(), PreOnline(), PairOffsets())
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
 # what only our reference reports.

@@ -137,3 +137,24 @@ def returned(
     r.act(85, "pause", "n0")
     r.act(86, "resume", "n0")
     return r
+
+
+def slave_asked(
+    *, knows: int = 1, committed_at: float = 1, strikes: str = "", back: bool = False
+) -> Offsets:
+    """A master takes offset 1 and is dead from 45 s on; a slave, asked then, `knows` an offset.
+    `strikes`: a node at 20 s; `back`: the slave is ended and started after the master's end."""
+    r = Offsets()
+    r.says(0.1, "b0-0", acting=False)
+    r.says(0.2, "b0-1", acting=False)
+    r.lists(0.3, "0", "1")
+    r.commits(committed_at, 1, "b0-0")
+    if strikes:
+        r.act(20, "pause", strikes)
+        r.act(20.2, "resume", strikes)
+    r.act(45, "kill", "b0-0")
+    if back:
+        r.act(46, "kill", "b0-1")
+        r.act(47, "start", "b0-1")
+    r.fetches(50, knows, "b0-1")
+    return r

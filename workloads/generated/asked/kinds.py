@@ -167,6 +167,7 @@ LEFT_OUT: Mapping[str, str] = {
             "acknowledged-uncopied",
             "acting-offset-lost",
             "acts-beside-master",
+            "copied-offset-lost",
             "isolated-listed",
             "master-not-writable",
             "masterless-writable",

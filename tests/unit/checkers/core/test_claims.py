@@ -20,7 +20,7 @@ from maxq.checkers.messages import (
     retention,
 )
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
-from maxq.checkers.replication.pairs import acting, copies, pre_online
+from maxq.checkers.replication.pairs import acting, copies, pair_offsets, pre_online
 from maxq.checkers.routing import acting_routes, routes, silent_brokers
 from maxq.harness.contracts.target import Profile
 from maxq.histories.history import History
@@ -35,6 +35,7 @@ CHECKERS: tuple[Checker, ...] = (
     copies.Copies(),
     acting.Acting(),
     pre_online.PreOnline(),
+    pair_offsets.PairOffsets(),
     availability.Availability(),
     locks.Locks(),
     lock_service.LockService(),
@@ -82,7 +83,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
     wanted |= {"A1", "A2", "A3", "A4", "A8", "N2", "N8", "N12"}  # of pairs
-    wanted |= {"P1", "P2", "P3", "P4", "P5"}
+    wanted |= {"P1", "P2", "P3", "P4", "P5", "P6"}
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -151,6 +152,7 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "P3": ("waits-for-unreachable",),
     "P4": ("acting-offset-lost",),
     "P5": ("written-offset-lost",),
+    "P6": ("copied-offset-lost",),
     "E1": ("delayed-lost", "delayed-late"),
     "E2": ("delayed-early",),
     "E4": ("half-lost",),

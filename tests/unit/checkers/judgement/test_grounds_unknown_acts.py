@@ -8,7 +8,7 @@ import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from lock_service_histories import alone, expired, given_back, silent_member
-from pair_histories import masterless, parted, returned
+from pair_histories import masterless, parted, returned, slave_asked
 from route_histories import not_writable, silent_listed, writable, wrong_shown
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
@@ -40,6 +40,7 @@ from maxq.checkers.locks.lock_service import LockService
 from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.replication.pairs.acting import Acting
+from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
@@ -162,8 +163,9 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "P1": (lambda: returned(listed=True), PreOnline()),
     "P2": (lambda: returned(online_at=90), PreOnline()),
     "P3": (parted, PreOnline()),
-    "P4": (lambda: returned(knows=1), PreOnline()),
-    "P5": (lambda: returned(knows=0), PreOnline()),
+    "P4": (lambda: returned(knows=1), PairOffsets()),
+    "P5": (lambda: returned(knows=0), PairOffsets()),
+    "P6": (lambda: slave_asked(knows=0), PairOffsets()),
     "N2": (writable, ActingRoutes()),
     "N4": (silent_listed, SilentBrokers()),
     "N5": (listed_dead, Routes()),

@@ -1,4 +1,4 @@
-"""Pre-online: when a master that returns is shown, and which offsets it knows then."""
+"""Pre-online: when a master that returns is shown."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def judge(r: Told, context: Context = CONTEXT) -> Verdict:
 
 
 def test_a_master_that_returns_as_it_should_keeps_all() -> None:
-    assert judge(returned()).of("kept") == ("P1", "P2", "P4", "P5")
+    assert judge(returned()).of("kept") == ("P1", "P2")
 
 
 @pytest.mark.parametrize(
@@ -31,34 +31,10 @@ def test_a_master_that_returns_as_it_should_keeps_all() -> None:
     [
         ({"listed": True}, [("P1", "isolated-listed")]),
         ({"online_at": 90}, [("P2", "stays-isolated")]),
-        ({"knows": 1}, [("P4", "acting-offset-lost")]),
-        ({"knows": 0}, [("P4", "acting-offset-lost"), ("P5", "written-offset-lost")]),
     ],
 )
 def test_what_is_wrong_is_blamed(history: dict[str, Any], found: list[tuple[str, str]]) -> None:
     assert sorted((a.claim, a.name) for a in judge(returned(**history)).anomalies) == found
-
-
-def test_a_slave_that_was_struck_meanwhile_may_have_given_nothing() -> None:
-    verdict = judge(returned(knows=1, strikes="b0-1"))
-    assert "P4" in verdict.of("no occasion")
-    assert "P5" in verdict.of("kept")
-
-
-@pytest.mark.parametrize("online_at", [25, 90])
-def test_an_offset_counts_at_the_master_once_that_is_online(online_at: float) -> None:
-    verdict = judge(returned(knows=1, online_at=online_at))
-    assert ("P4" in verdict.of("broken")) is (online_at == 25)
-
-
-def test_an_offset_that_was_just_committed_may_not_be_written() -> None:
-    assert "P5" in judge(returned(knows=0, written_at=6)).of("no occasion")
-
-
-def test_where_offsets_are_written_at_other_times_p5_is_left_out() -> None:
-    by_hand = ("broker:flushConsumerOffsetInterval",)
-    context = msgspec.structs.replace(CONTEXT, by_hand=by_hand)
-    assert "P5" in judge(returned(knows=0), context).of("no occasion")
 
 
 @pytest.mark.parametrize("end", [0, 1])
@@ -94,9 +70,3 @@ def test_a_parted_master_may_wait_where_name_servers_are_cut_off_or_nobody_asked
     history: dict[str, Any],
 ) -> None:
     assert "P3" in judge(parted(**history)).of("no occasion")
-
-
-def test_a_value_of_another_shape_is_not_judged() -> None:
-    r = returned()
-    r.op("ok", 3, "fetch-offset", 3, ["3", 1], broker="b0-0:1")
-    assert judge(r).of("not judged") == PreOnline.claims
