@@ -75,6 +75,9 @@ ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker said no
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
 GRANTED = "granted"
+# ext of what did not succeed: who was asked (``ip:port``), the code of its answer, if it gave one,
+# and whether it was asked whatever routes say.
+BROKER, CODE, PINNED = "broker", "code", "pinned"
 WRITE = 2  # bit of a topic's permission, as RocketMQ has it
 MASTER_ROLE = "0"  # the role id of a master in routes
 WIPE = fault_facts.WIPE  # of clients as of the nemesis

@@ -5,7 +5,7 @@ are. Source: docs/spec/acting-master.md 8.3 and 8.4.
 """
 
 from maxq.checkers.core.claim import COPIED, PAIRS, Claim
-from maxq.checkers.core.promises import ACTS, SYNCED
+from maxq.checkers.core.promises import ACTS, READS, SYNCED
 from maxq.histories.grounds import BROKER, NAMESRV, RECOVERY
 
 RETURNS = "docs/spec/acting-master.md 8.4"
@@ -55,6 +55,32 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         grounds=(BROKER,),
         checker="copies",
         mutants=("acting_takes_sends",),
+    ),
+    Claim(
+        id="A5",
+        promise="Consumers read from the slave that acts for a lost master, up to what it held of "
+        "what was acknowledged, from 5 s after the bound of A1 on, under its conditions.",
+        source=PAIRS,
+        needs=(ACTS, READS),
+        after_power=(SYNCED,),
+        in_pairs=(ACTS, READS),
+        of_stores=True,
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="acting-service",
+        mutants=("slave_reads_after_cut",),
+    ),
+    Claim(
+        id="A6",
+        promise="From then on it refuses no request for the offsets of a group that it knows, nor "
+        "for locks.",
+        source=PAIRS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="acting-service",
+        mutants=("acting_refuses_offsets",),
     ),
     Claim(
         id="A8",

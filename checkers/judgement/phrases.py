@@ -174,6 +174,18 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a slave lacked an offset that it had had the time to copy",
         "{n} times a slave lacked an offset that it had had the time to copy",
     ),
+    "acting-not-readable": (
+        "nobody could read from a slave that acted",
+        "{n} times nobody could read from a slave that acted",
+    ),
+    "acting-lacks-message": (
+        "a slave that acted did not show a message that it had",
+        "{n} times a slave that acted did not show a message that it had",
+    ),
+    "acting-refuses": (
+        "a slave that acted refused what a slave can do",
+        "{n} times a slave that acted refused what a slave can do",
+    ),
     "acting-offset-lost": (
         "a master lost an offset that its slave had taken for it",
         "{n} times a master lost an offset that its slave had taken for it",

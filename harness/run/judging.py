@@ -25,6 +25,7 @@ from maxq.checkers.replication.broker_ids import BrokerIds
 from maxq.checkers.replication.epochs import Epochs
 from maxq.checkers.replication.idle_log_growth import Idle
 from maxq.checkers.replication.pairs.acting import Acting
+from maxq.checkers.replication.pairs.acting_service import ActingService
 from maxq.checkers.replication.pairs.copies import Copies
 from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
@@ -57,7 +58,7 @@ REPLICATED: Sequence[Checker] = (
     ActingRoutes(),
     SilentBrokers(),
 )
-IN_A_PAIR: Sequence[Checker] = (Copies(), Acting(), PreOnline(), PairOffsets())
+IN_A_PAIR: Sequence[Checker] = (Copies(), Acting(), ActingService(), PreOnline(), PairOffsets())
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
 # what only our reference reports.

@@ -1,6 +1,7 @@
 """Histories of a set without controllers, whose master is gone for a while."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from maxq.histories.observed import (
     RouteView,
     encoded,
 )
-from maxq.histories.op import NEMESIS, Op
+from maxq.histories.op import NEMESIS, Op, OpType
 
 
 class Told(Recorder):
@@ -41,11 +42,17 @@ class Told(Recorder):
         self.end("info", NEMESIS, "start-partition", both)
 
     def says(
-        self, at: float, node: str, *, acting: bool, isolated: bool | msgspec.UnsetType = False
+        self,
+        at: float,
+        node: str,
+        *,
+        acting: bool,
+        isolated: bool | msgspec.UnsetType = False,
+        end: int = 0,
     ) -> int:
         self.now = at
         view = ReplicaView(
-            node=node, set="b0", address=f"{node}:1", id=None, leads=False, epochs=(), end=0,
+            node=node, set="b0", address=f"{node}:1", id=None, leads=False, epochs=(), end=end,
             confirmed=None, acting=acting, isolated=isolated,
         )  # fmt: skip
         return self.op("ok", 9, OBSERVE_REPLICA, {"node": node}, encoded(view))
@@ -158,3 +165,52 @@ def slave_asked(
         r.act(47, "start", "b0-1")
     r.fetches(50, knows, "b0-1")
     return r
+
+
+class Served(Offsets):
+    """What clients ask of a set whose master is gone, of queue 0."""
+
+    def sends(self, at: float, offset: int, byte: int) -> int:
+        self.now = at
+        return self.send(1, offset, offset, node="b0", broker="b0-0:1", byte=byte)
+
+    def reads(self, at: float, *, end: int | None, **ext: Any) -> int:
+        """`end`: of the queue, as the slave shows it; None: the poll fails."""
+        self.now = at
+        asked = {"node": "b0", "broker": "b0-1:1", **ext}
+        if end is None:
+            return self.op("fail", 2, "poll", [["poll"]], [["poll"]], **asked)
+        return self.poll(2, **asked, end={0: end})
+
+    def asks(self, at: float, f: str, code: int | None, node: str = "b0-1") -> int:
+        """A request for offsets or a lock; `code` of its answer, None if there was none."""
+        self.now = at
+        kind: OpType = "ok" if code == 0 else "fail"
+        ext = {} if not code else {"code": code}
+        value = [4, 1] if f == COMMIT_OFFSET else 4
+        return self.op(kind, 4, f, value, value, broker=f"{node}:1", **ext)
+
+
+def served(*calls: Callable[[Served], object]) -> Served:
+    """Two messages, at bytes 0 and 100; their master is dead from 10 s to 60 s, and its slave's log
+    ends at byte 150; then `calls`, from 30 s on, are made."""
+    r = Served()
+    r.sends(1, 0, byte=0)
+    r.sends(2, 1, byte=100)
+    r.says(3, "b0-1", acting=False)
+    r.act(10, "kill", "b0-0")
+    r.says(25, "b0-1", acting=True, end=150)
+    for call in calls:
+        call(r)
+    r.act(60, "start", "b0-0")
+    return r
+
+
+def unread() -> Served:
+    """Every poll fails."""
+    return served(*(partial(Served.reads, at=at, end=None) for at in (30, 31, 32, 33)))
+
+
+def refused_offset() -> Served:
+    """A commit is answered with 1."""
+    return served(lambda r: r.asks(30, COMMIT_OFFSET, 1))

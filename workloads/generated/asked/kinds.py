@@ -165,6 +165,9 @@ LEFT_OUT: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "acknowledged-uncopied",
+            "acting-lacks-message",
+            "acting-not-readable",
+            "acting-refuses",
             "acting-offset-lost",
             "acts-beside-master",
             "copied-offset-lost",

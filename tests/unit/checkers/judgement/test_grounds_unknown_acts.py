@@ -8,7 +8,7 @@ import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from lock_service_histories import alone, expired, given_back, silent_member
-from pair_histories import masterless, parted, returned, slave_asked
+from pair_histories import masterless, parted, refused_offset, returned, slave_asked, unread
 from route_histories import not_writable, silent_listed, writable, wrong_shown
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
@@ -40,6 +40,7 @@ from maxq.checkers.locks.lock_service import LockService
 from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.replication.pairs.acting import Acting
+from maxq.checkers.replication.pairs.acting_service import ActingService
 from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.replicas import Replicas
@@ -160,6 +161,8 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "A1": (lambda: masterless((19, "b0-1", False)), Acting()),
     "A2": (lambda: masterless((19, "b0-2", True)), Acting()),
     "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
+    "A5": (unread, ActingService()),
+    "A6": (refused_offset, ActingService()),
     "P1": (lambda: returned(listed=True), PreOnline()),
     "P2": (lambda: returned(online_at=90), PreOnline()),
     "P3": (parted, PreOnline()),
