@@ -102,6 +102,20 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     Claim(
+        id="A11",
+        promise="A slave that runs beside its master copies its log again, at the latest 30 s "
+        "after a fault, while name servers run and nobody is cut off.",
+        source=PAIRS,
+        needs=(ACTS,),
+        after_power=(SYNCED,),
+        in_pairs=(ACTS,),
+        of_stores=True,
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="rejoining",
+        mutants=("never_dials_again",),
+    ),
+    Claim(
         id="P1",
         promise="No name server lists a pair's master that has started again and is isolated, as "
         "it has not taken yet what its slaves have.",

@@ -76,6 +76,7 @@ ANOMALIES: Mapping[str, str] = {
     "acting-not-readable": "A5",
     "acting-lacks-message": "A5",
     "acting-refuses": "A6",
+    "slave-stands-still": "A11",
     "isolated-listed": "P1",
     "stays-isolated": "P2",
     "waits-for-unreachable": "P3",

@@ -186,6 +186,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a slave that acted refused what a slave can do",
         "{n} times a slave that acted refused what a slave can do",
     ),
+    "slave-stands-still": (
+        "a slave copied nothing of its master's log",
+        "{n} times a slave copied nothing of its master's log",
+    ),
     "acting-offset-lost": (
         "a master lost an offset that its slave had taken for it",
         "{n} times a master lost an offset that its slave had taken for it",

@@ -29,6 +29,7 @@ from maxq.checkers.replication.pairs.acting_service import ActingService
 from maxq.checkers.replication.pairs.copies import Copies
 from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
+from maxq.checkers.replication.pairs.rejoining import Rejoining
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.routes import Routes
@@ -58,7 +59,14 @@ REPLICATED: Sequence[Checker] = (
     ActingRoutes(),
     SilentBrokers(),
 )
-IN_A_PAIR: Sequence[Checker] = (Copies(), Acting(), ActingService(), PreOnline(), PairOffsets())
+IN_A_PAIR: Sequence[Checker] = (
+    Copies(),
+    Acting(),
+    ActingService(),
+    Rejoining(),
+    PreOnline(),
+    PairOffsets(),
+)
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
 # what only our reference reports.

@@ -214,3 +214,18 @@ def unread() -> Served:
 def refused_offset() -> Served:
     """A commit is answered with 1."""
     return served(lambda r: r.asks(30, COMMIT_OFFSET, 1))
+
+
+def rejoined(*ends: int, isolated: bool = False, also: str = "") -> Told:
+    """A slave is paused until 10 s, and its log ends at these bytes from 15 s on, every 5 s, that
+    of its master at byte 100 from 14 s on. `also`: another act before."""
+    r = Told()
+    r.act(1, "pause", "b0-1")
+    if also:
+        r.act(2, also, "b0-0")
+    r.act(10, "resume", "b0-1")
+    r.says(14, "b0-0", acting=False, isolated=isolated, end=100)
+    for n, end in enumerate(ends):
+        r.says(15 + 5 * n, "b0-1", acting=False, end=end)
+    r.act(70, "pause", "n0")
+    return r

@@ -177,6 +177,7 @@ LEFT_OUT: Mapping[str, str] = {
             "nobody-acts",
             "other-slave-shown",
             "second-acts",
+            "slave-stands-still",
             "slave-took-message",
             "stays-isolated",
             "waits-for-unreachable",

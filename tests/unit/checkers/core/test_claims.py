@@ -20,7 +20,14 @@ from maxq.checkers.messages import (
     retention,
 )
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
-from maxq.checkers.replication.pairs import acting, acting_service, copies, pair_offsets, pre_online
+from maxq.checkers.replication.pairs import (
+    acting,
+    acting_service,
+    copies,
+    pair_offsets,
+    pre_online,
+    rejoining,
+)
 from maxq.checkers.routing import acting_routes, routes, silent_brokers
 from maxq.harness.contracts.target import Profile
 from maxq.histories.history import History
@@ -35,6 +42,7 @@ CHECKERS: tuple[Checker, ...] = (
     copies.Copies(),
     acting.Acting(),
     pre_online.PreOnline(),
+    rejoining.Rejoining(),
     acting_service.ActingService(),
     pair_offsets.PairOffsets(),
     availability.Availability(),
@@ -83,7 +91,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-DEFAULT": lossless | all_ack,
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
-    wanted |= {"A1", "A2", "A3", "A4", "A5", "A6", "A8", "N2", "N8", "N12"}  # of pairs
+    wanted |= {"A1", "A2", "A3", "A4", "A5", "A6", "A8", "A11", "N2", "N8", "N12"}  # of pairs
     wanted |= {"P1", "P2", "P3", "P4", "P5", "P6"}
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
@@ -150,6 +158,7 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "A4": ("slave-took-message",),
     "A5": ("acting-not-readable", "acting-lacks-message"),
     "A6": ("acting-refuses",),
+    "A11": ("slave-stands-still",),
     "P1": ("isolated-listed",),
     "P2": ("stays-isolated",),
     "P3": ("waits-for-unreachable",),

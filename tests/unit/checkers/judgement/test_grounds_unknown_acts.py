@@ -8,7 +8,15 @@ import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from lock_service_histories import alone, expired, given_back, silent_member
-from pair_histories import masterless, parted, refused_offset, returned, slave_asked, unread
+from pair_histories import (
+    masterless,
+    parted,
+    refused_offset,
+    rejoined,
+    returned,
+    slave_asked,
+    unread,
+)
 from route_histories import not_writable, silent_listed, writable, wrong_shown
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
@@ -43,6 +51,7 @@ from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.pairs.acting_service import ActingService
 from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
+from maxq.checkers.replication.pairs.rejoining import Rejoining
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.routes import Routes
@@ -163,6 +172,7 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
     "A5": (unread, ActingService()),
     "A6": (refused_offset, ActingService()),
+    "A11": (lambda: rejoined(*[50] * 8), Rejoining()),
     "P1": (lambda: returned(listed=True), PreOnline()),
     "P2": (lambda: returned(online_at=90), PreOnline()),
     "P3": (parted, PreOnline()),
