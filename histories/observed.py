@@ -147,6 +147,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: int | None  # confirmOffset, where it is published
     acting: bool | msgspec.UnsetType = msgspec.UNSET  # of brokers without controllers
     isolated: bool | msgspec.UnsetType = msgspec.UNSET  # of the same: it is not in its group yet
+    copying: bool | msgspec.UnsetType = msgspec.UNSET  # of their slaves: the master's log is copied
 
 
 class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -192,4 +192,16 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         checker="pair-offsets",
         mutants=("offsets_taken_by_version",),
     ),
+    Claim(
+        id="P8",
+        promise="No name server lists a pair's slave that has started before it copies the log of "
+        "a master that all of them list.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER, NAMESRV),
+        undisturbed=True,
+        checker="pre-online",
+        mutants=("slave_lists_itself_first",),
+    ),
 )

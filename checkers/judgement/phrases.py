@@ -190,6 +190,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a slave copied nothing of its master's log",
         "{n} times a slave copied nothing of its master's log",
     ),
+    "uncopied-listed": (
+        "a slave was listed before it copied its master's log",
+        "{n} times a slave was listed before it copied its master's log",
+    ),
     "acting-offset-lost": (
         "a master lost an offset that its slave had taken for it",
         "{n} times a master lost an offset that its slave had taken for it",

@@ -127,6 +127,7 @@ class Observer:
             confirmed=None,
             acting=said.acting,
             isolated=said.isolated,
+            copying=said.copying,
         )
 
     async def replica(

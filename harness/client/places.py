@@ -14,16 +14,19 @@ from collections.abc import Mapping
 import msgspec
 
 ROLE, ACTING, ISOLATED = "maxq.role", "maxq.acting", "maxq.isolated"
+COPYING = "maxq.copying"
 ACTIVE = "brokerActive"
 YES = "true"
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Whether a broker leads, acts for its master, and is not in its group yet; unset: unknown."""
+    """Whether a broker leads, acts for its master, is not in its group yet, and, a slave, copies a
+    log; unset: unknown."""
 
     leads: bool
     acting: bool | msgspec.UnsetType
     isolated: bool | msgspec.UnsetType
+    copying: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 def place(table: Mapping[str, str], *, first: bool) -> Place:
@@ -34,7 +37,8 @@ def place(table: Mapping[str, str], *, first: bool) -> Place:
         first: whether the broker is its set's first replica.
     """
     if ROLE in table:
-        return Place(table[ROLE] == "master", _said(table, ACTING), _said(table, ISOLATED))
+        copying = _said(table, COPYING) if COPYING in table and not first else msgspec.UNSET
+        return Place(table[ROLE] == "master", _said(table, ACTING), _said(table, ISOLATED), copying)
     if ACTIVE not in table:
         return Place(first, msgspec.UNSET, msgspec.UNSET)
     return Place(first, not first and table[ACTIVE] == YES, msgspec.UNSET)

@@ -49,11 +49,13 @@ class Told(Recorder):
         acting: bool,
         isolated: bool | msgspec.UnsetType = False,
         end: int = 0,
+        copying: bool | msgspec.UnsetType = msgspec.UNSET,
     ) -> int:
         self.now = at
         view = ReplicaView(
             node=node, set="b0", address=f"{node}:1", id=None, leads=False, epochs=(), end=end,
             confirmed=None, acting=acting, isolated=isolated,
+            copying=copying,
         )  # fmt: skip
         return self.op("ok", 9, OBSERVE_REPLICA, {"node": node}, encoded(view))
 
@@ -228,4 +230,26 @@ def rejoined(*ends: int, isolated: bool = False, also: str = "") -> Told:
     for n, end in enumerate(ends):
         r.says(15 + 5 * n, "b0-1", acting=False, end=end)
     r.act(70, "pause", "n0")
+    return r
+
+
+def joined(
+    *,
+    copying_at: float = 99,
+    listed_at: float = 12,
+    cut: Sequence[str] = (),
+    masterless: bool = False,
+) -> Offsets:
+    """A slave is started at 10 s, listed at `listed_at` and copies from `copying_at` on, asked each
+    second. `cut`: two nodes that are parted meanwhile; `masterless`: so is the table at 11 s."""
+    r = Offsets()
+    r.act(5, "kill", "b0-1")
+    if cut:
+        r.cut(6, *cut)
+    r.act(10, "start", "b0-1")
+    for at in range(11, 20):
+        master = () if masterless and at == 11 else ("0",)
+        r.lists(at, *master, *(("1",) if at >= listed_at else ()))
+        r.says(at + 0.5, "b0-1", acting=False, copying=at + 0.5 >= copying_at)
+    r.act(20, "pause", "n0")
     return r

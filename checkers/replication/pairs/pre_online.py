@@ -12,8 +12,13 @@ A master that returns is isolated until it has taken what its slaves have (it sa
   brokers is cut off from one another, so that name servers go on listing the slave, and every slave
   that runs was asked where its log ends.
 
-Which offsets it knows: `maxq.checkers.replication.pairs.pair_offsets`. P7 and P8 are not judged:
-docs/spec/acting-master.md 8.4 says why. Claims: P1 to P3 (docs/spec/acting-master.md 8.4), of
+- P8: a slave that has started is not listed before it copies the log of a master that is. Judged
+  after an act that starts it, until the next act, whatever cuts are in force between brokers: they
+  keep it from copying. It counts if all name servers listed the master all the while, and one did
+  not list the slave at first, then did, and the slave, asked after that, has not copied yet.
+
+Which offsets it knows: `maxq.checkers.replication.pairs.pair_offsets`. P7 is not judged:
+docs/spec/acting-master.md 8.4 says why. Claims: P1 to P3, P8 (docs/spec/acting-master.md 8.4), of
 brokers without controllers.
 """
 
@@ -23,7 +28,7 @@ from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.active_faults import State
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import NEVER, Sighting, replica_sightings, sightings
-from maxq.checkers.evidence.quiescence import Lull, Undisturbed, lulls
+from maxq.checkers.evidence.quiescence import Interval, Lull, Undisturbed, lulls
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.history import History
 from maxq.histories.observed import (
@@ -43,7 +48,7 @@ class PreOnline:
     """The checker. See the module's text."""
 
     name = "pre-online"
-    claims = ("P1", "P2", "P3")
+    claims = ("P1", "P2", "P3", "P8")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -73,6 +78,7 @@ class _Judge:
         for name, master in self._masters.items():
             self._shown(name, master)
         self._late()
+        self._started()
         self._case.counts = {f"answers-{c}": n for c, n in self._case.judged.items()}
         return self._case
 
@@ -141,9 +147,44 @@ class _Judge:
             stays = _stays if claim == "P2" else _waits
             self._note(claim, stays(name, wrong, bound_ns) if wrong is not None else None)
 
+    # P8: slaves.
 
-def _lists(s: Sighting[RouteView], name: str) -> bool:
-    return MASTER_ROLE in s.view.sets.get(name, {})
+    def _started(self) -> None:
+        by_end = {act.ended: act for act in faults(self._history) if act.ended is not None}
+        for lull in lulls(self._history):
+            state, act = lull.state, by_end.get(lull.time.at)
+            away = state.gone | state.doubtful
+            cut_off = {node for pair in state.cuts for node in pair}
+            known = away.isdisjoint(self._namesrvs) and cut_off <= self._set_of.keys()
+            if act is None or not act.may_start or not known or lull.time.doubt:
+                continue
+            for name, (master, *slaves) in self._context.broker_sets.items():
+                for slave in (n for n in slaves if n in act.nodes and n not in away):
+                    if master not in away and master not in act.nodes:
+                        self._joins(name, slave, lull.time)
+
+    def _joins(self, name: str, slave: str, time: Interval) -> None:
+        """Whether a slave that has just started is listed before it copies."""
+        role = str(self._context.broker_sets[name].index(slave))
+        answers = [s for s in self._routes if time.holds(s.begun, s.at)]
+        masterless = next((s.begun for s in answers if not _lists(s, name)), NEVER)
+        answers = [s for s in answers if s.at < masterless]
+        said = [s for s in self._said.get(slave, ()) if time.holds(s.begun, s.at)]
+        copies = next((s.begun for s in said if s.view.copying is not False), NEVER)
+        if {s.view.node for s in answers} != set(self._namesrvs):
+            return
+        for namesrv in self._namesrvs:
+            own = [s for s in answers if s.view.node == namesrv]
+            gone = next((s.at for s in own if not _lists(s, name, role)), NEVER)
+            listed = next((s for s in own if s.begun > gone and _lists(s, name, role)), None)
+            asked = [s for s in said if listed is not None and s.begun > listed.at]
+            if listed is not None and asked and isinstance(asked[0].view.copying, bool):
+                wrong = asked[0].at < copies
+                self._note("P8", _joined(name, listed, asked[0]) if wrong else None)
+
+
+def _lists(s: Sighting[RouteView], name: str, role: str = MASTER_ROLE) -> bool:
+    return role in s.view.sets.get(name, {})
 
 
 # In words.
@@ -177,3 +218,14 @@ def _waits(name: str, said: Said, bound_ns: int) -> Found:
     )
     detail = {"set": name, "node": said.view.node}
     return Found("P3", "waits-for-unreachable", (said.at,), text, detail)
+
+
+def _joined(name: str, listed: Sighting[RouteView], said: Said) -> Found:
+    slave, namesrv = said.view.node, listed.view.node
+    text = (
+        f"Broker set {name}: {namesrv} lists {slave}, a slave that has started (op {listed.at}), "
+        f"and asked after that it does not copy its master's log yet (op {said.at}): were the "
+        "master lost now, who is shown in its place would lack what it had."
+    )
+    detail = {"set": name, "node": slave, "namesrv": namesrv}
+    return Found("P8", "uncopied-listed", (listed.at, said.at), text, detail)

@@ -180,6 +180,7 @@ LEFT_OUT: Mapping[str, str] = {
             "slave-stands-still",
             "slave-took-message",
             "stays-isolated",
+            "uncopied-listed",
             "waits-for-unreachable",
             "written-offset-lost",
         ),

@@ -92,7 +92,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
     wanted |= {"A1", "A2", "A3", "A4", "A5", "A6", "A8", "A11", "N2", "N8", "N12"}  # of pairs
-    wanted |= {"P1", "P2", "P3", "P4", "P5", "P6"}
+    wanted |= {"P1", "P2", "P3", "P4", "P5", "P6", "P8"}
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -165,6 +165,7 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "P4": ("acting-offset-lost",),
     "P5": ("written-offset-lost",),
     "P6": ("copied-offset-lost",),
+    "P8": ("uncopied-listed",),
     "E1": ("delayed-lost", "delayed-late"),
     "E2": ("delayed-early",),
     "E4": ("half-lost",),

@@ -9,6 +9,7 @@ from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from lock_service_histories import alone, expired, given_back, silent_member
 from pair_histories import (
+    joined,
     masterless,
     parted,
     refused_offset,
@@ -176,6 +177,7 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "P1": (lambda: returned(listed=True), PreOnline()),
     "P2": (lambda: returned(online_at=90), PreOnline()),
     "P3": (parted, PreOnline()),
+    "P8": (joined, PreOnline()),
     "P4": (lambda: returned(knows=1), PairOffsets()),
     "P5": (lambda: returned(knows=0), PairOffsets()),
     "P6": (lambda: slave_asked(knows=0), PairOffsets()),

@@ -23,6 +23,12 @@ def test_our_brokers_say_it_themselves(role: str, acting: str, isolated: str, to
     assert place(table, first=True) == place(table, first=False) == told
 
 
+@pytest.mark.parametrize(("first", "copying"), [(False, True), (True, UNKNOWN)])
+def test_our_slaves_say_whether_they_copy(first: bool, copying: bool | msgspec.UnsetType) -> None:
+    table = {"maxq.role": "slave", "maxq.copying": "true"}
+    assert place(table, first=first).copying == copying
+
+
 @pytest.mark.parametrize(
     ("first", "active", "told"),
     [

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from history_recorder import SECOND_NS
-from pair_histories import Offsets, Told, parted, returned
+from pair_histories import Offsets, Told, joined, parted, returned
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.replication.pairs.pre_online import PreOnline
@@ -70,3 +70,29 @@ def test_a_parted_master_may_wait_where_name_servers_are_cut_off_or_nobody_asked
     history: dict[str, Any],
 ) -> None:
     assert "P3" in judge(parted(**history)).of("no occasion")
+
+
+@pytest.mark.parametrize("cut", [(), ("b0-0", "b0-1")])
+def test_a_slave_that_is_listed_before_it_copies_is_blamed(cut: tuple[str, ...]) -> None:
+    [found] = judge(joined(copying_at=15, cut=cut)).anomalies
+    assert (found.claim, found.name) == ("P8", "uncopied-listed")
+    assert "P8" in judge(joined(copying_at=11, cut=cut)).of("kept")
+
+
+@pytest.mark.parametrize(
+    "history",
+    [{"listed_at": 99}, {"listed_at": 11}, {"masterless": True}, {"cut": ("b0-0", "n0")},
+     {"cut": ("b0-1", "n0")}],
+    ids=["never listed", "listed before it was not", "no master", "unseen master", "cut off"],
+)  # fmt: skip
+def test_a_slave_need_not_copy_where(history: dict[str, Any]) -> None:
+    assert "P8" in judge(joined(**history)).of("no occasion")
+
+
+def test_of_a_slave_that_does_not_say_whether_it_copies_nothing_is_known() -> None:
+    r = joined()
+    for at, op in enumerate(r.ops):
+        if op.type == "ok" and op.f == "observe-replica":
+            value = {k: v for k, v in op.value.items() if k != "copying"}
+            r.ops[at] = msgspec.structs.replace(op, value=value)
+    assert "P8" in judge(r).of("no occasion")
