@@ -148,6 +148,8 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     acting: bool | msgspec.UnsetType = msgspec.UNSET  # of brokers without controllers
     isolated: bool | msgspec.UnsetType = msgspec.UNSET  # of the same: it is not in its group yet
     copying: bool | msgspec.UnsetType = msgspec.UNSET  # of their slaves: the master's log is copied
+    # Of the same: delay level, in decimal -> how far its queue is delivered, and where it ends.
+    delays: dict[str, tuple[int, int]] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -193,6 +193,18 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         mutants=("offsets_taken_by_version",),
     ),
     Claim(
+        id="P7",
+        promise="A pair's master that is online has no delay progress beyond the end of a level's "
+        "queue.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="delay-progress",
+        mutants=("progress_beyond_queue",),
+    ),
+    Claim(
         id="P8",
         promise="No name server lists a pair's slave that has started before it copies the log of "
         "a master that all of them list.",

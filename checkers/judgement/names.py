@@ -83,6 +83,7 @@ ANOMALIES: Mapping[str, str] = {
     "acting-offset-lost": "P4",
     "written-offset-lost": "P5",
     "copied-offset-lost": "P6",
+    "progress-beyond-queue": "P7",
     "uncopied-listed": "P8",
     "written-by-nobody": "S11b",
     # Liveness.

@@ -194,6 +194,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a slave was listed before it copied its master's log",
         "{n} times a slave was listed before it copied its master's log",
     ),
+    "progress-beyond-queue": (
+        "a master's delay progress was beyond its queue",
+        "{n} times a master's delay progress was beyond its queue",
+    ),
     "acting-offset-lost": (
         "a master lost an offset that its slave had taken for it",
         "{n} times a master lost an offset that its slave had taken for it",

@@ -15,6 +15,9 @@ import msgspec
 
 ROLE, ACTING, ISOLATED = "maxq.role", "maxq.acting", "maxq.isolated"
 COPYING = "maxq.copying"
+DELAY = (
+    "scheduleMessageOffset_"  # and a level; of both: how far it is delivered, and its queue's end
+)
 ACTIVE = "brokerActive"
 YES = "true"
 
@@ -46,3 +49,14 @@ def place(table: Mapping[str, str], *, first: bool) -> Place:
 
 def _said(table: Mapping[str, str], key: str) -> bool:
     return table.get(key) == YES
+
+
+def delays(table: Mapping[str, str]) -> dict[str, tuple[int, int]] | msgspec.UnsetType:
+    """How far each delay level is delivered, and where its queue ends, by the level in decimal;
+    unset where the answer names none. What is no pair of numbers is left out."""
+    found: dict[str, tuple[int, int]] = {}
+    for key, value in table.items():
+        at, comma, end = value.partition(",")
+        if key.startswith(DELAY) and comma and at.isdecimal() and end.isdecimal():
+            found[key.removeprefix(DELAY)] = int(at), int(end)
+    return found or msgspec.UNSET

@@ -27,6 +27,7 @@ from maxq.checkers.replication.idle_log_growth import Idle
 from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.pairs.acting_service import ActingService
 from maxq.checkers.replication.pairs.copies import Copies
+from maxq.checkers.replication.pairs.delay_progress import DelayProgress
 from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.pairs.rejoining import Rejoining
@@ -66,6 +67,7 @@ IN_A_PAIR: Sequence[Checker] = (
     Rejoining(),
     PreOnline(),
     PairOffsets(),
+    DelayProgress(),
 )
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and

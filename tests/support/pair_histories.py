@@ -18,6 +18,8 @@ from maxq.histories.observed import (
 )
 from maxq.histories.op import NEMESIS, Op, OpType
 
+Delays = dict[str, tuple[int, int]]
+
 
 class Told(Recorder):
     """Operations at given times."""
@@ -50,12 +52,13 @@ class Told(Recorder):
         isolated: bool | msgspec.UnsetType = False,
         end: int = 0,
         copying: bool | msgspec.UnsetType = msgspec.UNSET,
+        delays: Delays | msgspec.UnsetType = msgspec.UNSET,
     ) -> int:
         self.now = at
         view = ReplicaView(
             node=node, set="b0", address=f"{node}:1", id=None, leads=False, epochs=(), end=end,
             confirmed=None, acting=acting, isolated=isolated,
-            copying=copying,
+            copying=copying, delays=delays,
         )  # fmt: skip
         return self.op("ok", 9, OBSERVE_REPLICA, {"node": node}, encoded(view))
 
@@ -252,4 +255,22 @@ def joined(
         r.lists(at, *master, *(("1",) if at >= listed_at else ()))
         r.says(at + 0.5, "b0-1", acting=False, copying=at + 0.5 >= copying_at)
     r.act(20, "pause", "n0")
+    return r
+
+
+def delivered(
+    delays: Delays | None,
+    *,
+    node: str = "b0-0",
+    isolated: bool = False,
+    times: int = 2,
+    strikes: str = "",
+) -> Told:
+    """A broker says so often how far its delay levels are; `strikes`: a node in between."""
+    r = Told()
+    for n in range(times):
+        if n and strikes:
+            r.act(n, "restart", strikes)
+        of = msgspec.UNSET if delays is None else delays
+        r.says(n + 0.5, node, acting=False, isolated=isolated, delays=of)
     return r

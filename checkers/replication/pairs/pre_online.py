@@ -17,9 +17,8 @@ A master that returns is isolated until it has taken what its slaves have (it sa
   keep it from copying. It counts if all name servers listed the master all the while, and one did
   not list the slave at first, then did, and the slave, asked after that, has not copied yet.
 
-Which offsets it knows: `maxq.checkers.replication.pairs.pair_offsets`. P7 is not judged:
-docs/spec/acting-master.md 8.4 says why. Claims: P1 to P3, P8 (docs/spec/acting-master.md 8.4), of
-brokers without controllers.
+Which offsets it knows: `maxq.checkers.replication.pairs.pair_offsets`. Claims: P1 to P3, P8
+(docs/spec/acting-master.md 8.4), of brokers without controllers.
 """
 
 from collections import defaultdict

@@ -176,6 +176,7 @@ LEFT_OUT: Mapping[str, str] = {
             "masterless-writable",
             "nobody-acts",
             "other-slave-shown",
+            "progress-beyond-queue",
             "second-acts",
             "slave-stands-still",
             "slave-took-message",

@@ -24,6 +24,7 @@ from maxq.checkers.replication.pairs import (
     acting,
     acting_service,
     copies,
+    delay_progress,
     pair_offsets,
     pre_online,
     rejoining,
@@ -42,6 +43,7 @@ CHECKERS: tuple[Checker, ...] = (
     copies.Copies(),
     acting.Acting(),
     pre_online.PreOnline(),
+    delay_progress.DelayProgress(),
     rejoining.Rejoining(),
     acting_service.ActingService(),
     pair_offsets.PairOffsets(),
@@ -92,7 +94,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
     wanted |= {"A1", "A2", "A3", "A4", "A5", "A6", "A8", "A11", "N2", "N8", "N12"}  # of pairs
-    wanted |= {"P1", "P2", "P3", "P4", "P5", "P6", "P8"}
+    wanted |= {"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8"}
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -165,6 +167,7 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "P4": ("acting-offset-lost",),
     "P5": ("written-offset-lost",),
     "P6": ("copied-offset-lost",),
+    "P7": ("progress-beyond-queue",),
     "P8": ("uncopied-listed",),
     "E1": ("delayed-lost", "delayed-late"),
     "E2": ("delayed-early",),

@@ -9,6 +9,7 @@ from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from lock_service_histories import alone, expired, given_back, silent_member
 from pair_histories import (
+    delivered,
     joined,
     masterless,
     parted,
@@ -50,6 +51,7 @@ from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.replication.pairs.acting import Acting
 from maxq.checkers.replication.pairs.acting_service import ActingService
+from maxq.checkers.replication.pairs.delay_progress import DelayProgress
 from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.pairs.rejoining import Rejoining
@@ -177,6 +179,7 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "P1": (lambda: returned(listed=True), PreOnline()),
     "P2": (lambda: returned(online_at=90), PreOnline()),
     "P3": (parted, PreOnline()),
+    "P7": (lambda: delivered({"1": (2, 1)}), DelayProgress()),
     "P8": (joined, PreOnline()),
     "P4": (lambda: returned(knows=1), PairOffsets()),
     "P5": (lambda: returned(knows=0), PairOffsets()),
