@@ -21,14 +21,14 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import elements_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import replica_sightings
-from maxq.checkers.evidence.quiescence import Interval, Undisturbed
+from maxq.checkers.evidence.quiescence import Interval, Undisturbed, slice_between
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.replication.pairs.acting import calm
 from maxq.checkers.replication.pairs.pair_offsets import COPIED_SLOWLY_NS, REFERENCE
@@ -45,6 +45,10 @@ from maxq.histories.observed import (
     RENEW,
 )
 from maxq.histories.op import Op
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 SEEN_NS = 5_000_000_000  # in which clients see a route, and what they had asked before is over
 TRIES_MIN, TRIES_NS = 3, 2_000_000_000  # polls that fail, and over how long at least
@@ -106,6 +110,9 @@ class ActingService(KeyedChecker):
     def prepare(self, history: History, context: Context) -> dict[str, list[Window]]:
         return windows(history, context)
 
+    def sift(self, rows: "Rows", chosen: "Ints", known: Mapping[str, Sequence[Window]]) -> "Ints":
+        return chosen if known else chosen[:0]
+
     def rows(
         self, event: Event, known: Mapping[str, Sequence[Window]]
     ) -> Iterator[tuple[str, Row]]:
@@ -133,14 +140,17 @@ class ActingService(KeyedChecker):
         more: object = None,
     ) -> OfSet:
         of = OfSet([], Counter())
+        sends = [r for r in rows if r.f == "send"]
+        ends = [r.at for r in rows]
         for window in known[key]:
-            inside = [r for r in rows if r.begun_ns >= window.since_ns
-                      and window.time.holds(r.begun, r.at)]  # fmt: skip
+            inside = [r for r in rows[slice_between(ends, window.time)]
+                      if r.begun_ns >= window.since_ns and r.begun > window.time.at]  # fmt: skip
             polls = [r for r in inside if r.f == "poll"]
+            served = [r for r in inside if r.f in SERVED]
             for found in (
                 _unread(key, window, polls, of.judged),
-                _cut_short(key, window, polls, [r for r in rows if r.f == "send"], of.judged),
-                _refused(key, window, [r for r in inside if r.f in SERVED], of.judged),
+                _cut_short(key, window, polls, sends, of.judged),
+                _refused(key, window, served, of.judged),
             ):
                 of.found.extend([found] if found is not None else [])
         return of
@@ -235,8 +245,9 @@ def _cut_short(
     name: str, w: Window, polls: Sequence[Row], sends: Sequence[Row], judged: Counter[str]
 ) -> Found | None:
     """Whether a queue ended before a message that the slave held."""
-    furthest = _furthest([r for r in sends if r.at < w.time.at])
-    for poll in (r for r in polls if r.ok and r.broker == w.address):
+    shown = [r for r in polls if r.ok and r.broker == w.address and r.ends]
+    furthest = _furthest([r for r in sends if r.at < w.time.at]) if shown else {}
+    for poll in shown:
         asked = bisect_left(w.ends, (poll.begun, 0))
         held = w.ends[asked - 1][1] if asked else 0
         for key, end in poll.ends:
