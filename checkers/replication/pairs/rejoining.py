@@ -2,12 +2,12 @@
 
 Judged in the calm times of `maxq.checkers.replication.pairs.acting`, of sets whose master runs,
 from `JOINED_NS` after its begin, and after the master was first seen online in it. Till then a
-slave has noticed that its old connection is dead (20 s of silence), and dialled again.
+slave has noticed that its old connection is dead, and dialled again.
 
 A slave stands still if it gives one end of its log in two answers `STILL_NS` apart, of which the
 second was asked for in that time, and its master, asked before the first, had more already. A
 slave that copies slowly moves. A run that deletes old files is not judged: a slave that was away
-for too long copies no more, by design.
+for too long copies no more, by design; nor is one that sets after what silence a link is dead.
 
 Claim: A11 (docs/spec/acting-master.md 8.3), of brokers without controllers.
 """
@@ -25,7 +25,9 @@ from maxq.histories.history import History
 from maxq.histories.observed import ReplicaView
 from maxq.histories.op import HistoryError
 
-JOINED_NS = 30_000_000_000  # haHousekeepingInterval is 20 s, a slave dials every 5 s for 5 s
+# By timing: the silence after which a link is dead (5 s, 20 s); a slave dials every 5 s for 5 s.
+JOINED_NS = {"fast": 20_000_000_000, "stock": 35_000_000_000}
+SILENCE_KEY = "broker:haHousekeepingInterval"
 STILL_NS = 10_000_000_000
 Said = Sighting[ReplicaView]
 
@@ -45,8 +47,9 @@ class Rejoining:
 
 def _case(history: History, context: Context) -> Case:
     case = Case(judged={"A11": 0})
-    if any(op.f == TRIM for op in history.nemesis):
+    if SILENCE_KEY in context.by_hand or any(op.f == TRIM for op in history.nemesis):
         return case
+    joined_ns = JOINED_NS.get(context.timing, JOINED_NS["stock"])
     said: dict[str, list[Said]] = defaultdict(list)
     for s in replica_sightings(history):
         said[s.view.node].append(s)
@@ -54,7 +57,7 @@ def _case(history: History, context: Context) -> Case:
         for name, nodes in sorted(context.broker_sets.items()):
             if nodes[0] in lull.state.gone:
                 continue
-            for found in _judged(name, nodes, lull, said):
+            for found in _judged(name, nodes, lull, said, joined_ns):
                 case.judged["A11"] += 1
                 case.found.extend([found] if found is not None else [])
     case.counts = {"answers-A11": case.judged["A11"]}
@@ -62,14 +65,18 @@ def _case(history: History, context: Context) -> Case:
 
 
 def _judged(
-    name: str, nodes: Sequence[str], lull: Lull, said: Mapping[str, Sequence[Said]]
+    name: str,
+    nodes: Sequence[str],
+    lull: Lull,
+    said: Mapping[str, Sequence[Said]],
+    joined_ns: int,
 ) -> Iterator[Found | None]:
     """Of each slave of a set that could be seen to stand still in a lull: whether it did."""
     of_master = _within(lull, said.get(nodes[0], ()))
     online = next((s for s in of_master if s.view.isolated is not True), None)
     if online is None:
         return
-    since_ns = max(lull.time.at_ns, online.at_ns) + JOINED_NS
+    since_ns = max(lull.time.at_ns, online.at_ns) + joined_ns
     for node in (n for n in nodes[1:] if n not in lull.state.gone):
         late = [s for s in _within(lull, said.get(node, ())) if s.begun_ns >= since_ns]
         if late:

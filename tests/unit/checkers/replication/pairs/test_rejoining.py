@@ -1,5 +1,6 @@
 """Rejoining: a slave that is back copies its master's log."""
 
+import msgspec
 import pytest
 from history_recorder import SECOND_NS, Recorder
 from pair_histories import rejoined
@@ -15,8 +16,9 @@ CONTEXT = Context(
 )
 
 
-def judge(r: Recorder) -> Verdict:
-    return Rejoining().check(r.history, CONTEXT)
+def judge(r: Recorder, *by_hand: str) -> Verdict:
+    context = msgspec.structs.replace(CONTEXT, by_hand=by_hand)
+    return Rejoining().check(r.history, context)
 
 
 def test_a_slave_that_stands_still_is_blamed() -> None:
@@ -35,9 +37,9 @@ def test_a_slave_that_copies_is_not(ends: list[int]) -> None:
 
 
 def test_it_has_time_to_join() -> None:
-    """Asked for the last time 40 s after the act that brought it back, and 30 s before."""
-    assert judge(rejoined(*[50] * 6)).of("no occasion") == ("A11",)
-    assert judge(rejoined(*[50] * 7)).of("broken") == ("A11",)
+    """Asked for the last time 16 s after its master was seen online, or 21 s."""
+    assert judge(rejoined(*[50] * 4)).of("no occasion") == ("A11",)
+    assert judge(rejoined(*[50] * 5)).of("broken") == ("A11",)
 
 
 def test_beside_a_master_that_is_isolated_nothing_is_judged() -> None:
@@ -46,6 +48,11 @@ def test_beside_a_master_that_is_isolated_nothing_is_judged() -> None:
 
 def test_where_old_files_are_deleted_nothing_is_judged() -> None:
     assert judge(rejoined(*[50] * 8, also=TRIM)).of("no occasion") == ("A11",)
+
+
+def test_where_links_are_dead_after_another_silence_nothing_is_judged() -> None:
+    r = rejoined(*[50] * 8)
+    assert judge(r, "broker:haHousekeepingInterval").of("no occasion") == ("A11",)
 
 
 def test_a_value_of_another_shape_is_not_judged() -> None:
