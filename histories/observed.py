@@ -76,6 +76,9 @@ ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker said no
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
 GRANTED = "granted"
+# ext of what did not succeed: who was asked (``ip:port``), the code of its answer, if it gave one,
+# and whether it was asked whatever routes say.
+BROKER, CODE, PINNED = "broker", "code", "pinned"
 WRITE = 2  # bit of a topic's permission, as RocketMQ has it
 MASTER_ROLE = "0"  # the role id of a master in routes
 WIPE = fault_facts.WIPE  # of clients as of the nemesis
@@ -145,6 +148,9 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: int | None  # confirmOffset, where it is published
     acting: bool | msgspec.UnsetType = msgspec.UNSET  # of brokers without controllers
     isolated: bool | msgspec.UnsetType = msgspec.UNSET  # of the same: it is not in its group yet
+    copying: bool | msgspec.UnsetType = msgspec.UNSET  # of their slaves: the master's log is copied
+    # Of the same: delay level, in decimal -> how far its queue is delivered, and where it ends.
+    delays: dict[str, tuple[int, int]] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -163,6 +163,11 @@ DECISIONS: dict[str, Decision] = {
         f"{CODE}: a registration with a lower stateVersion is ignored",
         "As N10. 5.0.0 and 5.1.0 register no stateVersion, and are not judged.",
     ),
+    "P3": Decision(
+        f"{OURS}: no document says what a master does that cannot reach a slave",
+        "RocketMQ waits for ever for every member that is listed, which breaks the claim. It does "
+        "not say that it is isolated, so it is judged of the reference alone.",
+    ),
     "P4": Decision(
         f"{OURS}: no document says what a master takes from its slaves",
         "RocketMQ goes by the version of the whole table, which moves with every 500th commit, and "
@@ -174,6 +179,10 @@ DECISIONS: dict[str, Decision] = {
         f"{OURS}, as P4",
         "RocketMQ puts a slave's table of the same version over the master's own, which breaks the "
         "claim after an ordinary kill.",
+    ),
+    "P6": Decision(
+        f"{CODE}: offsets are copied beside the log, each minute, and written each 5 s",
+        "5.5.0's slaves cannot read the copy once any consumer has pulled, as in O1.",
     ),
     "O1": Decision(
         f"{CODE}: nothing is promised in writing, slaves copy offsets about every 10 s",

@@ -13,6 +13,7 @@ import msgspec
 
 from maxq.harness.contracts.error_classes import classify_send, error_of, error_words, plain
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
+from maxq.histories.observed import BROKER, CODE, PINNED
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Handler, Pool, refuse
 from maxq.reference.wire import headers
@@ -219,7 +220,7 @@ class Session:
         )
         request = Frame(code=RequestCode.SEND_MESSAGE_V2, ext=to_short_ext(header), body=body)
         outcome = await self._send(broker, request)
-        pinned = {} if self.pinned is None else {"pinned": True}
+        pinned = {} if self.pinned is None else {PINNED: True}
         if isinstance(outcome, Ok):
             stored = {"node": queue.broker_set, "broker": broker, **(outcome.ext or {}), **pinned}
             return Ok(outcome.value, ext=stored)
@@ -243,24 +244,27 @@ class Session:
 
     async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
         """Read from `offset` on, without waiting. A read that fails took nothing, so any error is
-        `fail`."""
+        `fail`; its `ext` says who was asked, and the code of an answer."""
         broker = self._broker(queue)
+        asked: dict[str, Any] = {} if self.pinned is None else {PINNED: True}
         if broker is None:
-            return Fail("no-route")
+            return Fail("no-route", ext=asked or None)
+        asked[BROKER] = broker
         request = pull_of(queue, offset, consumer_group="maxq", count=PULL_BATCH)
         try:
             answer = await self._pool.call(broker, request, timeout_s=PULL_TIMEOUT_S)
             if answer.code not in _PULLED:
                 self._routes.nudge()
-                return Fail(error_of(answer.code, answer.remark))
+                code = {CODE: answer.code}
+                return Fail(error_of(answer.code, answer.remark), ext=asked | code)
             found = from_ext(headers.PullResponse, answer.ext)
             messages = decode_all(answer.body or b"")
         except RemoteProtocolError as error:
             self._routes.nudge()
-            return Fail(["bad-answer", plain(str(error))])
+            return Fail(["bad-answer", plain(str(error))], ext=asked)
         except OSError as error:  # not sent, lost, or no answer in time
             self._routes.nudge()
-            return Fail(error_words(error))
+            return Fail(error_words(error), ext=asked)
         return Polled(
             messages=tuple((m.queue_offset, m.body) for m in messages),
             next_offset=found.next_begin_offset,

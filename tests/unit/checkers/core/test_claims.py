@@ -20,7 +20,15 @@ from maxq.checkers.messages import (
     retention,
 )
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
-from maxq.checkers.replication.pairs import acting, copies, pre_online
+from maxq.checkers.replication.pairs import (
+    acting,
+    acting_service,
+    copies,
+    delay_progress,
+    pair_offsets,
+    pre_online,
+    rejoining,
+)
 from maxq.checkers.routing import acting_routes, routes, silent_brokers
 from maxq.harness.contracts.target import Profile
 from maxq.histories.history import History
@@ -35,6 +43,10 @@ CHECKERS: tuple[Checker, ...] = (
     copies.Copies(),
     acting.Acting(),
     pre_online.PreOnline(),
+    delay_progress.DelayProgress(),
+    rejoining.Rejoining(),
+    acting_service.ActingService(),
+    pair_offsets.PairOffsets(),
     availability.Availability(),
     locks.Locks(),
     lock_service.LockService(),
@@ -81,8 +93,8 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-DEFAULT": lossless | all_ack,
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
-    wanted |= {"A1", "A2", "A3", "A4", "A8", "N2", "N8", "N12"}  # of pairs
-    wanted |= {"P1", "P2", "P4", "P5"}
+    wanted |= {"A1", "A2", "A3", "A4", "A5", "A6", "A8", "A11", "N2", "N8", "N12"}  # of pairs
+    wanted |= {"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8"}
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -146,10 +158,17 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "A2": ("second-acts",),
     "A3": ("acts-beside-master",),
     "A4": ("slave-took-message",),
+    "A5": ("acting-not-readable", "acting-lacks-message"),
+    "A6": ("acting-refuses",),
+    "A11": ("slave-stands-still",),
     "P1": ("isolated-listed",),
     "P2": ("stays-isolated",),
+    "P3": ("waits-for-unreachable",),
     "P4": ("acting-offset-lost",),
     "P5": ("written-offset-lost",),
+    "P6": ("copied-offset-lost",),
+    "P7": ("progress-beyond-queue",),
+    "P8": ("uncopied-listed",),
     "E1": ("delayed-lost", "delayed-late"),
     "E2": ("delayed-early",),
     "E4": ("half-lost",),

@@ -285,7 +285,10 @@ def test_an_answer_without_offsets_is_fail() -> None:
 
 def test_any_other_code_is_fail_with_its_name() -> None:
     cluster = Cluster(pull_answers(17, 0, 0, remark="topic not exist"))
-    assert poll_once(cluster) == Fail(["TOPIC_NOT_EXIST", "topic not exist"])
+    found = poll_once(cluster)
+    assert isinstance(found, Fail)
+    assert found.error == ["TOPIC_NOT_EXIST", "topic not exist"]
+    assert (found.ext or {})["code"] == 17
 
 
 @pytest.mark.parametrize(
