@@ -29,6 +29,7 @@ from maxq.checkers.replication.pairs.copies import Copies
 from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
+from maxq.checkers.routing.listings import Listings
 from maxq.checkers.routing.routes import Routes
 from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.harness.contracts.plugins import current
@@ -55,6 +56,7 @@ REPLICATED: Sequence[Checker] = (
     Routes(),
     ActingRoutes(),
     SilentBrokers(),
+    Listings(),
 )
 IN_A_PAIR: Sequence[Checker] = (Copies(), Acting(), PreOnline())
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())

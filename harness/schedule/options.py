@@ -12,7 +12,7 @@ from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import Node, Profile, Settings, Timing, Topology, plan
 from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
 from maxq.harness.targets import known_keys
-from maxq.harness.targets.reference import effective, eviction_ms
+from maxq.harness.targets.reference import effective, eviction_ms, registration_ms
 from maxq.harness.targets.rocketmq.releases import PREFIX, REFERENCE, catch_up_s, lacks_ids
 from maxq.harness.targets.settings_files import why_left_out
 from maxq.histories.aliases import THEN
@@ -223,6 +223,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             recovery_ns=round(self.recovery_s * 1e9),
             shrink_ns=round((self._shrink_s() + self._slower_s()) * 1e9),
             eviction_ns=(eviction_ms(self.settings()) + EVICTION_MARGIN_MS) * 1_000_000,
+            relisting_ns=(registration_ms(self.settings()) + EVICTION_MARGIN_MS) * 1_000_000,
             has_ids=not self.lacks_ids and not self.pair,
             part=self._lasted,
             purpose=tuple(
