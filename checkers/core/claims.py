@@ -496,6 +496,7 @@ CLAIMS: tuple[Claim, ...] = (
         grounds=(NAMESRV, BROKER),
         undisturbed=True,
         checker="listings",
+        mutants=("unchanged_is_not_registered",),
     ),
     Claim(
         id="N8",

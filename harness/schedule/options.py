@@ -49,7 +49,8 @@ MODES = ("controllers", "pair")  # who says which broker is master: controllers,
 # The profiles of pairs, and the faults and workloads that such a run can have.
 PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
-    "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address", "none",
+    "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address",
+    "reset-connections", "none",
 )  # fmt: skip
 PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "transactions")
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for

@@ -212,6 +212,14 @@ class FakeCluster:
         self.sick[node].discard("loss")
         return self._proof("stop_losing", node)
 
+    async def reset_connections(self, node: str, peers: Sequence[str]) -> dict[str, Proof]:
+        others = [peer for peer in peers if peer != node]
+        if not others:
+            return {}
+        mine = self._proof("reset", node, **{"from": dict.fromkeys(others, 1), "left": {}})
+        back = {"from": {node: 1}, "left": {}}
+        return {node: mine, **{peer: Proof(True, dict(back)) for peer in others}}
+
     async def elect(self, node: str) -> Proof:
         return self._proof("elect", node)
 
