@@ -36,6 +36,7 @@ REPLACE_RELEASE, RELEASE = "replace-release", "release"  # the act, and its argu
 REMOVE_EPOCHS = "remove-epochs"
 TRIM = "trim"
 RESET_CONNECTIONS = "reset-connections"
+WIPE_WRITE, ADD_WRITE = "wipe-write", "add-write"
 READ_LOG = "read-log"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
@@ -164,6 +165,15 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strength=("from",),
         color="#E9DFA0",
         short="resets",
+    ),
+    # Of each broker of a set; clients may find no way to it.
+    FaultFacts(
+        strikes=WIPE_WRITE,
+        effect="degraded",
+        heals=(ADD_WRITE,),
+        strength=("from",),
+        color="#D0C4E4",
+        short="not writable",
     ),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(

@@ -147,7 +147,8 @@ DECISIONS: dict[str, Decision] = {
     "N2": Decision(
         f"{CODE}: the permission goes with the master's entry",
         "An operator who adds the permission meanwhile (327), and a topic that is registered by "
-        "itself (217), give it back: no act of a run does.",
+        "itself (217), give it back: after `add-write` it is not judged of that set, nor is N12, "
+        "until the master is back; no act of a run does the other.",
     ),
     "N5": Decision(
         f"{CODE}: who ends is taken off at the end of its connection",

@@ -6,7 +6,8 @@ A `Cluster` for every environment and target. Its parts fulfil the contracts tha
 ways), `maxq.harness.cluster.resets` (connections that end), `maxq.harness.cluster.aging` (logs that
 get old), `maxq.harness.cluster.machines` (clocks, disks, slow ways),
 `maxq.harness.cluster.releases` (what nodes are started as), `maxq.harness.cluster.queries` (what it
-says of itself, and orders to its controllers), `maxq.harness.cluster.topics` (topics of a run).
+says of itself, and orders to its controllers), `maxq.harness.cluster.topics` (topics of a run),
+`maxq.harness.cluster.permissions` (who may write to them).
 Spares have machines and can be started, ended, wiped and
 given other addresses, and are in no other way part of the cluster.
 """
@@ -19,6 +20,7 @@ from maxq.harness.cluster.aging import Ages
 from maxq.harness.cluster.machines import Hardware
 from maxq.harness.cluster.network import Links
 from maxq.harness.cluster.packet_loss import Losses
+from maxq.harness.cluster.permissions import Permissions
 from maxq.harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
 from maxq.harness.cluster.queries import Inquiry, SetupFailed
 from maxq.harness.cluster.releases import Releases
@@ -57,6 +59,7 @@ class Deployment:
         self.releases = Releases(environment, self.processes, target, settings)
         self.queries = Inquiry(environment, self.processes, settings.cluster)
         self._topics = Topics(environment, self.processes, self.queries)
+        self.permissions = Permissions(environment, self.processes, self._topics.made)
 
     # Life.
 
@@ -181,7 +184,7 @@ class Deployment:
             MissingCapability: none does.
         """
         parts = (self.processes, self.ages, self.releases, self.links, self.losses, self.resets)
-        for part in (*parts, self.machines, self.queries):
+        for part in (*parts, self.machines, self.permissions, self.queries):
             if isinstance(part, contract):
                 return part
         raise MissingCapability(f"{self._environment.name} offers nothing {contract.__name__}")

@@ -50,7 +50,7 @@ MODES = ("controllers", "pair")  # who says which broker is master: controllers,
 PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
     "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address",
-    "reset-connections", "none",
+    "reset-connections", "write-permission", "none",
 )  # fmt: skip
 PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "transactions")
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for

@@ -220,6 +220,20 @@ class FakeCluster:
         back = {"from": {node: 1}, "left": {}}
         return {node: mine, **{peer: Proof(True, dict(back)) for peer in others}}
 
+    async def wipe_write(self, node: str, namesrvs: Sequence[str]) -> dict[str, Proof]:
+        return self._ordered("wipe_write", node, namesrvs, 4)
+
+    async def add_write(self, node: str, namesrvs: Sequence[str]) -> dict[str, Proof]:
+        return self._ordered("add_write", node, namesrvs, 6)
+
+    def _ordered(
+        self, verb: str, node: str, namesrvs: Sequence[str], perm: int
+    ) -> dict[str, Proof]:
+        of = next(n.broker_set for n in self.nodes if n.name == node)
+        seen = {"set": of, "perms": {n: {"t": perm} for n in namesrvs}}
+        proof = self._proof(verb, node, **seen)
+        return {n.name: proof for n in self.nodes if n.broker_set == of}
+
     async def elect(self, node: str) -> Proof:
         return self._proof("elect", node)
 

@@ -117,3 +117,13 @@ def test_connections_are_reset_with_those_who_are_named_and_told_of_both_ends() 
     assert list(nobody) == ["nobody"]
     complaint = acts()["reset-connections"].complaint({"from": "everywhere"}, ["n0"])
     assert "everywhere" in complaint
+
+
+@pytest.mark.parametrize(("f", "perm"), [("wipe-write", 4), ("add-write", 6)])
+def test_a_permission_is_the_sets_whoever_of_it_is_named(f: str, perm: int) -> None:
+    cluster = FakeCluster(TRIO)
+    who = {"nodes": ["b0-1", "b0-2", "n0"]}
+    [done] = perform(cluster, (f, "w", {"who": who}))
+    assert list(done) == ["b0-0", "b0-1", "b0-2"]
+    assert all(what["perms"] == {"n0": {"t": perm}} for what in done.values())
+    assert "nowhere" in acts()[f].complaint({"from": "nowhere"}, ["n0"])
