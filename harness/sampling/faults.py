@@ -69,7 +69,7 @@ LINKS = (("master", "controllers"), ("master", "slave"), ("slave", "controllers"
          ("brokers", "namesrvs"), ("master", "controller-leader"),
          ("controller-leader", "controllers"))  # fmt: skip
 LINKS_OF_PAIRS = (("master", "slave"), ("brokers", "namesrvs"), ("master", "namesrvs"))
-RESETS_ONLY = 35  # of a hundred cuts by resets
+RESETS_ONLY = 50  # of a hundred cuts by resets
 BRIDGED = 25  # of a hundred cuts in two: one node hears both halves
 OVER_AT_ONCE = frozenset(("order", "clock"))  # kinds within which nothing can strike
 # Who goes down together.
