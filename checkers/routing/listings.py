@@ -13,8 +13,8 @@ are the raw ones, which no acting master changes.
   has changed for the bound or an eviction, whichever is longer.
 
 A broker counts for N7 and N11 if it answered before and after the name server did, and had
-registered: it says that it is in its group, or was listed anywhere, later than an eviction after
-the last act on it, by when what was left of its life before was dropped. Of brokers with
+registered: it says that it is in its group, or was listed anywhere since its process began, later
+than an eviction after that, by when what was left of its life before was dropped. Of brokers with
 controllers only slaves count, as who leads may not be the master any more (N6).
 
 Claims: N7, N9, N11 (docs/spec/acting-master.md 8.1).
@@ -131,22 +131,33 @@ def _starts(act: Fault, node: str) -> bool:
 def _relisted(history: History, answers: Answers, context: Context) -> Iterator[Living]:
     """Each answer between two of a broker, nothing being done to it or the name server meanwhile;
     whether the broker must be listed."""
-    undisturbed = Undisturbed(faults(history))
-    listed = _listed(answers)
+    acts = faults(history)
+    undisturbed, listed = Undisturbed(acts), _listed(answers)
     for namesrv, reported in by_node(answers).items():
         for node, seen in sorted(by_broker(replica_sightings(history)).items()):
             spans = undisturbed.of([namesrv, node])
             for span, each in groupby(around(reported, seen, spans), key=lambda one: one.span):
-                yield from _due(span, each, undisturbed, listed, context)
+                if span.at >= 0:
+                    yield from _due(span, each, _life(acts, node, span.at), listed, context)
+
+
+def _life(acts: Sequence[Fault], node: str, until: int) -> tuple[int, int]:
+    """When a node's process may have begun, up to an index: index and time (ns); -1: with the
+    run."""
+    before = [a for a in acts if may_start(a, node) and a.ended is not None and a.ended <= until]
+    last = max(before, key=lambda act: act.begun, default=None)
+    return (-1, 0) if last is None else (last.begun, last.ended_ns or 0)
 
 
 def _due(
     span: Interval,
     each: Iterable[Living],
-    undisturbed: Undisturbed,
+    life: tuple[int, int],
     listed: Mapping[str, Sequence[tuple[int, int]]],
     context: Context,
 ) -> Iterator[Living]:
+    born, born_ns = life
+    fresh_ns = born_ns + context.eviction_ns if born >= 0 else 0
     since_ns = span.at_ns
     for one in each:
         before, after = one.broker.view, one.after.view
@@ -154,12 +165,9 @@ def _due(
             since_ns = one.after.at_ns
             continue
         joined = before.isolated is False and after.isolated is False
-        if not joined:
-            life = undisturbed.of([before.node]).at(one.broker.at) or span
-            since = 0 if life.at < 0 else life.at_ns + context.eviction_ns
-            joined = _was_listed(listed.get(before.address, ()), life.at, since, one.answer.begun)
-        due = joined and span.at >= 0 and one.answer.begun_ns > since_ns + context.relisting_ns
-        yield one._replace(due=due)
+        known = listed.get(before.address, ())
+        joined = joined or _was_listed(known, born, fresh_ns, one.answer.begun)
+        yield one._replace(due=joined and one.answer.begun_ns > since_ns + context.relisting_ns)
 
 
 def _listed(answers: Answers) -> dict[str, list[tuple[int, int]]]:
