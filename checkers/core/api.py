@@ -186,7 +186,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     recovery_ns: int = 20_000_000_000
     shrink_ns: int = 8_000_000_000
     eviction_ns: int = 127_000_000_000
-    relisting_ns: int = 32_000_000_000
+    relisting_ns: int = 35_000_000_000
     has_ids: bool = True
     absent: tuple[str, ...] = ()
     purpose: tuple[str, ...] = ()

@@ -157,7 +157,8 @@ DECISIONS: dict[str, Decision] = {
     ),
     "N7": Decision(
         f"{CODE}: a name server drops who lost its connection, at once",
-        "RocketMQ's broker registers again when its period is over, ours at the next second.",
+        "RocketMQ's broker registers again when its period is over, ours at the next second. It "
+        "registers with the name servers that it found to answer, for which it looks each 3 s.",
     ),
     "N9": Decision(
         f"{CODE}: name servers do not speak with each other",

@@ -489,7 +489,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="N7",
         promise="A broker whose connections with a name server were reset is listed there again "
-        "within the period in which it registers and 2 s, if both were undisturbed since.",
+        "within the period in which it registers and 5 s, if both were undisturbed since.",
         source=ROUTES,
         of_stores=True,
         in_pairs=(),
@@ -514,8 +514,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="N9",
         promise="Two name servers have the same table of a broker set, with all faults healed, "
-        "once neither has changed for the longer of an eviction and the period in which brokers "
-        "register, and 2 s.",
+        "once neither has changed for the longer of an eviction and 2 s, and the period in which "
+        "brokers register and 5 s.",
         source=ROUTES,
         of_stores=True,
         in_pairs=(),
@@ -539,7 +539,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="N11",
         promise="A name server that was started lists each registered broker that runs, within "
-        "the period in which brokers register and 2 s, if both were undisturbed since, and no "
+        "the period in which brokers register and 5 s, if both were undisturbed since, and no "
         "broker that had gone before.",
         source=ROUTES,
         of_stores=True,

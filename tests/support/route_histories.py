@@ -102,37 +102,37 @@ class Listed(Told):
 
 
 def never_relisted() -> Listed:
-    """A slave's connection is reset at 10 s, and it is not listed 33 s later."""
+    """A slave's connection is reset at 10 s, and it is not listed 37 s later."""
     r = Listed()
     r.says(1, "b0-1", acting=False)
     r.table(2, "n0", "0", "1")
     r.resets(10, "n0", "b0-1")
-    for at in (12, 43):
+    for at in (12, 47):
         r.says(at, "b0-1", acting=False)
         r.table(at + 0.5, "n0", "0")
-    r.says(44, "b0-1", acting=False)
+    r.says(48, "b0-1", acting=False)
     return r
 
 
 def apart() -> Listed:
-    """Two name servers list different brokers for 35 s after the last fault."""
+    """Two name servers list different brokers for 39 s after the last fault."""
     r = Listed()
     r.act(5, "pause", "b0-1")
     r.act(9, "resume", "b0-1")
-    for at in (10, 44):
+    for at in (10, 48):
         r.table(at, "n0", "0", "1")
         r.table(at + 0.2, "n1", "0")
-    r.table(45, "n0", "0", "1")
+    r.table(49, "n0", "0", "1")
     return r
 
 
 def restarted_without() -> Listed:
-    """A name server is restarted at 10 s, and lists no slave 33 s later."""
+    """A name server is restarted at 10 s, and lists no slave 37 s later."""
     r = Listed()
     r.says(1, "b0-1", acting=False)
     r.table(2, "n0", "0", "1")
     r.act(10, "restart", "n0")
-    r.says(42, "b0-1", acting=False)
-    r.table(43, "n0", "0")
-    r.says(44, "b0-1", acting=False)
+    r.says(46, "b0-1", acting=False)
+    r.table(47, "n0", "0")
+    r.says(48, "b0-1", acting=False)
     return r

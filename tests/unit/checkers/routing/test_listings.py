@@ -30,7 +30,7 @@ def found(r: Listed) -> list[str]:
 def test_who_was_reset_is_listed_again_within_the_bound() -> None:
     [anomaly] = judge(never_relisted()).anomalies
     assert anomaly.signature == "N7/reset-broker-not-listed"
-    assert anomaly.detail == {"set": "b0", "node": "b0-1", "namesrv": "n0", "for-ms": 33_500}
+    assert anomaly.detail == {"set": "b0", "node": "b0-1", "namesrv": "n0", "for-ms": 37_500}
 
 
 def reset(*, until: float = 30, isolated: bool = False, struck: str = "") -> Listed:
