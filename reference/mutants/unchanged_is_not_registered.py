@@ -29,7 +29,7 @@ def mutant() -> Iterator[None]:
         ran(__name__)
         key, said = (id(self), namesrv), (frame.ext, frame.body)
         if told.get(key) == said:
-            if namesrv not in self._settled:
+            if namesrv not in self._watched.values():  # that connection is gone
                 diverged(__name__)
             return True
         taken = await honest(self, namesrv, frame)
