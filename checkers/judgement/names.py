@@ -103,8 +103,11 @@ ANOMALIES: Mapping[str, str] = {
     "silent-broker-listed": "N4",
     "dead-broker-listed": "N5",
     "living-broker-not-listed": "N6",
+    "reset-broker-not-listed": "N7",
     "master-not-writable": "N8",
+    "namesrvs-differ": "N9",
     "master-not-listed": "N10",
+    "restarted-namesrv-differs": "N11",
     "other-slave-shown": "N12",
     "stale-master-listed": "N13",
 }

@@ -294,6 +294,18 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a name server did not list a broker that runs",
         "{n} times a name server did not list a broker that runs",
     ),
+    "reset-broker-not-listed": (
+        "a name server did not list a broker again whose connections were reset",
+        "{n} times a name server did not list a broker again whose connections were reset",
+    ),
+    "namesrvs-differ": (
+        "two name servers had different tables with all faults healed",
+        "{n} times two name servers had different tables with all faults healed",
+    ),
+    "restarted-namesrv-differs": (
+        "a name server that was started did not list who runs, or listed who had gone",
+        "{n} times a name server that was started did not list who runs, or listed who had gone",
+    ),
     "master-not-writable": (
         "a name server let nobody write to a master that was back",
         "{n} times a name server let nobody write to a master that was back",

@@ -23,13 +23,14 @@ from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext, to_ext, to_short_ext
 from maxq.reference.wire.message import decode_all, parse_offset_msg_id
 from maxq.reference.wire.node_headers import TopicRequest
-from maxq.reference.wire.route import MASTER_ID, TopicRouteData
+from maxq.reference.wire.route import MASTER_ID, PERM_WRITE, TopicRouteData
 
 SEND_TIMEOUT_S = 6.0  # above slaveTimeout 3 s and syncFlushTimeout 5 s, so their answers arrive
 PULL_TIMEOUT_S = 3.0
 ROUTE_TIMEOUT_S = 2.0
 REFRESH_S = 1.0
 PULL_BATCH = 32
+NOT_WRITABLE = "not-writable"  # by the routes
 SUBSCRIPTION_FLAG = 4  # the request brings its own subscription, so no heartbeat is needed
 
 
@@ -91,12 +92,18 @@ class RouteBook:
         self._namesrvs = namesrvs
         self._pool = Pool(group, dial=dial)
         self._masters: dict[tuple[str, str], str] = {}  # topic, broker set -> ip:port
+        self._closed: set[tuple[str, str]] = set()  # topic, broker set
         self._nudge: asyncio.Future[None] | None = None  # None: a refresh is going on
         self._nudged = False
 
     def master(self, topic: str, broker_set: str) -> str | None:
         """Address of the master that serves a topic on a broker set."""
         return self._masters.get((topic, broker_set))
+
+    def closed(self, topic: str, broker_set: str) -> bool:
+        """Whether nobody may write to a topic of a broker set. Of sets that know acting masters it
+        is not told: whether a slave takes a message is asked of the slave."""
+        return (topic, broker_set) in self._closed
 
     def watch(self, topics: Iterable[str]) -> None:
         """Know these topics, from the next refresh on."""
@@ -132,6 +139,8 @@ class RouteBook:
                     if MASTER_ID in data.broker_addrs:
                         known[topic, data.broker_name] = data.broker_addrs[MASTER_ID]
                 self._masters = known
+                self._closed = {key for key in self._closed if key[0] != topic}
+                self._closed |= {(topic, name) for name in _closed_sets(route)}
 
     async def _read(self, topic: str) -> TopicRouteData | None:
         request = Frame(
@@ -148,6 +157,13 @@ class RouteBook:
 
     def close(self) -> None:
         self._pool.close()
+
+
+def _closed_sets(route: TopicRouteData) -> list[str]:
+    """The broker sets of a route to which an operator lets nobody write."""
+    acting = {data.broker_name for data in route.broker_datas if data.enable_acting_master}
+    closed = (q.broker_name for q in route.queue_datas if not q.perm & PERM_WRITE)
+    return [name for name in closed if name not in acting]
 
 
 class Session:
@@ -203,6 +219,9 @@ class Session:
         broker = self._broker(queue)
         if broker is None:
             return Fail("no-route")
+        if self.pinned is None and self._routes.closed(queue.topic, queue.broker_set):
+            self._routes.nudge()
+            return Fail(NOT_WRITABLE)
         properties = {props.WAIT: "true", **(more or {})}
         header = headers.SendRequest(
             topic=queue.topic,

@@ -34,6 +34,7 @@ from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.pairs.rejoining import Rejoining
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
+from maxq.checkers.routing.listings import Listings
 from maxq.checkers.routing.routes import Routes
 from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.harness.contracts.plugins import current
@@ -60,6 +61,7 @@ REPLICATED: Sequence[Checker] = (
     Routes(),
     ActingRoutes(),
     SilentBrokers(),
+    Listings(),
 )
 IN_A_PAIR: Sequence[Checker] = (
     Copies(),

@@ -189,6 +189,9 @@ LEFT_OUT: Mapping[str, str] = {
     ),
     "shown-otherwise": "of answers with a set's raw group, and none is generated",
     "silent-broker-listed": "a silence as long as an eviction, and none is generated",
+    "reset-broker-not-listed": "connections that were reset, and none is generated",
+    "namesrvs-differ": "several name servers, and one is generated",
+    "restarted-namesrv-differs": "a name server that was started, and none is generated",
     "stale-master-listed": "a master of an older epoch that still registers, and none is generated",
     **dict.fromkeys(
         ("delayed-again", "delayed-early", "delayed-late", "delayed-lost"),

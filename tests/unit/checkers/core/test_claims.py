@@ -29,7 +29,12 @@ from maxq.checkers.replication.pairs import (
     pre_online,
     rejoining,
 )
-from maxq.checkers.routing import acting_routes, routes, silent_brokers
+from maxq.checkers.routing import (
+    acting_routes,
+    listings,
+    routes,
+    silent_brokers,
+)
 from maxq.harness.contracts.target import Profile
 from maxq.histories.history import History
 
@@ -56,6 +61,7 @@ CHECKERS: tuple[Checker, ...] = (
     routes.Routes(),
     acting_routes.ActingRoutes(),
     silent_brokers.SilentBrokers(),
+    listings.Listings(),
     idle_log_growth.Idle(),
     service.Service(),
     processes.Processes(),
@@ -188,7 +194,10 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "N3": ("shown-otherwise",),
     "N4": ("silent-broker-listed",),
     "N5": ("dead-broker-listed",),
+    "N7": ("reset-broker-not-listed",),
     "N8": ("master-not-writable",),
+    "N9": ("namesrvs-differ",),
+    "N11": ("restarted-namesrv-differs",),
     "N12": ("other-slave-shown",),
     "N13": ("stale-master-listed",),
     "B13": ("deleted-early",),

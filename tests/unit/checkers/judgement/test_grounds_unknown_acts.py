@@ -19,7 +19,15 @@ from pair_histories import (
     slave_asked,
     unread,
 )
-from route_histories import not_writable, silent_listed, writable, wrong_shown
+from route_histories import (
+    apart,
+    never_relisted,
+    not_writable,
+    restarted_without,
+    silent_listed,
+    writable,
+    wrong_shown,
+)
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
 from test_delayed_messages import again
@@ -57,6 +65,7 @@ from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.pairs.rejoining import Rejoining
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
+from maxq.checkers.routing.listings import Listings
 from maxq.checkers.routing.routes import Routes
 from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.histories.fault_facts import GONE, Effect, FaultFacts
@@ -188,8 +197,11 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "N4": (silent_listed, SilentBrokers()),
     "N5": (listed_dead, Routes()),
     "N6": (left_off, Routes()),
+    "N7": (never_relisted, Listings()),
     "N8": (not_writable, ActingRoutes()),
+    "N9": (apart, Listings()),
     "N10": (listed_as_slave, Routes()),
+    "N11": (restarted_without, Listings()),
     "N12": (wrong_shown, SilentBrokers()),
     "N13": (displaced, Routes()),
     "L6": (silent_member, LockService()),

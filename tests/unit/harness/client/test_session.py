@@ -60,6 +60,17 @@ def test_no_master_in_the_route_is_fail() -> None:
     assert send_once(Cluster(send_answers(0), master=None))[0] == Fail("no-route")
 
 
+@pytest.mark.parametrize("acting", [False, True])
+def test_a_set_that_may_not_be_written_to_is_asked_only_if_a_slave_may_act_there(
+    *, acting: bool
+) -> None:
+    cluster = Cluster(send_answers(0))
+    cluster.namesrv.script = route_to(BROKER_A, perm=4, acting=acting)
+    outcome, _ = send_once(cluster)
+    assert (outcome == Fail("not-writable")) is not acting
+    assert len(cluster.broker.requests) == acting
+
+
 def test_refused_before_the_first_byte_is_fail() -> None:
     outcome, _ = send_once(Cluster(send_answers(0), master=NOBODY))
     assert isinstance(outcome, Fail)
