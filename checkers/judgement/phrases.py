@@ -107,6 +107,18 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "two clients held one queue's lock at a time",
         "{n} times two clients held one queue's lock at a time",
     ),
+    "granted-again-by-broker": (
+        "one broker granted a queue's lock again within its lease",
+        "{n} times one broker granted a queue's lock again within its lease",
+    ),
+    "overlap-lasts": (
+        "two clients went on to hold one queue's lock at two brokers",
+        "{n} times two clients went on to hold one queue's lock at two brokers",
+    ),
+    "read-beside-holder": (
+        "a queue was read by another client than its lock's holder",
+        "{n} times a queue was read by another client than its lock's holder",
+    ),
     "lock-not-granted": (
         "nobody was granted a queue's lock",
         "{n} times nobody was granted a queue's lock",

@@ -51,6 +51,7 @@ from maxq.workloads.delayed import delayed_workload
 from maxq.workloads.lock import lock_workload
 from maxq.workloads.observe import observe_workload
 from maxq.workloads.offsets import offsets_workload
+from maxq.workloads.ordered import ordered_workload
 from maxq.workloads.probe import probe_workload
 from maxq.workloads.queue import queue_keys, queue_workload
 from maxq.workloads.registration import registration_workload
@@ -112,6 +113,10 @@ def _delayed(m: Making) -> Workload:
     return delayed_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms)
 
 
+def _ordered(m: Making) -> Workload:
+    return ordered_workload(m.cluster, m.group, lease_ms=LOCK_LEASE_MS, wall_ms=m.wall_ms)
+
+
 def _transactions(m: Making) -> Workload:
     soon = m.options.pair and m.options.timing == "fast"
     final_ns = SETTLE_SOON_NS if soon else SETTLE_NS
@@ -132,6 +137,8 @@ BUILT_IN: dict[str, WorkloadKind] = {
                      "are, and ask again after a fail-over"),
         WorkloadKind(name="delayed", make=_delayed, about="messages that are to come after a "
                      "while, and readers of all queues of all broker sets"),
+        WorkloadKind(name="ordered", make=_ordered, about="consumers of one group that read a "
+                     "queue while they hold its lock, and hand it over"),
         WorkloadKind(name="transactions", make=_transactions, about="half messages whose producers "
                      "commit, roll back, lie late, fall silent or die, and readers of all sets"),
     )

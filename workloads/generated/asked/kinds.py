@@ -198,6 +198,11 @@ LEFT_OUT: Mapping[str, str] = {
         "of half messages, and none is generated",
     ),
     **dict.fromkeys(
+        ("granted-again-by-broker", "overlap-lasts"),
+        "of brokers that are not in strict mode, and none is generated",
+    ),
+    "read-beside-holder": "of ordered consumers, and none is generated",
+    **dict.fromkeys(
         ("expired-lock-kept", "granted-without-quorum", "lock-not-granted", "released-lock-kept"),
         "of brokers that are gone or silent for as long as a lease, and none is generated",
     ),
