@@ -34,6 +34,7 @@ ANOMALIES: Mapping[str, str] = {
     "delayed-lost": "E1",
     "delayed-late": "E1",
     "delayed-early": "E2",
+    "uncopied-lost": "E3",
     "delayed-again": "E5",
     "half-lost": "E4",
     "commit-lost": "E6",

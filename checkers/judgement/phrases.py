@@ -67,6 +67,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a delayed message was delivered before its time",
         "{n} delayed messages were delivered before their time",
     ),
+    "uncopied-lost": (
+        "a delayed message was not delivered after its master's return",
+        "{n} delayed messages were not delivered after their master's return",
+    ),
     "delayed-again": (
         "a delayed message was delivered again",
         "{n} delayed messages were delivered again",

@@ -183,7 +183,7 @@ LEFT_OUT: Mapping[str, str] = {
     "silent-broker-listed": "a silence as long as an eviction, and none is generated",
     "stale-master-listed": "a master of an older epoch that still registers, and none is generated",
     **dict.fromkeys(
-        ("delayed-again", "delayed-early", "delayed-late", "delayed-lost"),
+        ("delayed-again", "delayed-early", "delayed-late", "delayed-lost", "uncopied-lost"),
         "of delayed messages, and none is generated",
     ),
     **dict.fromkeys(

@@ -84,7 +84,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
     }[profile]
     wanted |= {"A1", "A2", "A3", "A4", "A8", "N2", "N8", "N12"}  # of pairs
     wanted |= {"P1", "P2", "P4", "P5"}
-    wanted |= {"L3", "L4"}  # not in strict mode
+    wanted |= {"E3", "L3", "L4"}  # of pairs, and of brokers that are not in strict mode
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
                   if claims.unmade(c.id, effective, power_lost=False)}  # fmt: skip
@@ -154,6 +154,7 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "P5": ("written-offset-lost",),
     "E1": ("delayed-lost", "delayed-late"),
     "E2": ("delayed-early",),
+    "E3": ("uncopied-lost",),
     "E4": ("half-lost",),
     "E5": ("delayed-again",),
     "E6": ("commit-lost",),
