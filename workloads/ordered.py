@@ -14,8 +14,8 @@ that what was read is done within it. Operations (`maxq.histories.observed`):
 
 All go to whom clients are sent to, the master or the slave that acts for it. Each consumer reads
 routes itself, as a client of its own would, and asks the name servers in another order than the
-others: where these disagree consumers go to different brokers. At the end each lock is handed over
-once. Claims: L1 to L4, L10.
+others: where these disagree consumers go to different brokers. At the end, where brokers ask nobody
+once all clients have found the same one, each lock is handed over. Claims: L1 to L4, L10.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
-from maxq.harness.generators import reserve, time_limit
+from maxq.harness.generators import phases, reserve, sleep, time_limit
 from maxq.histories.observed import (
     ACQUIRE,
     COMMIT_ORDERED,
@@ -259,7 +259,12 @@ class OrderedClient:
 
 
 def ordered_workload(
-    cluster: Cluster, group: asyncio.TaskGroup, *, lease_ms: int, wall_ms: Callable[[], int]
+    cluster: Cluster,
+    group: asyncio.TaskGroup,
+    *,
+    lease_ms: int,
+    settling_ns: int,
+    wall_ms: Callable[[], int],
 ) -> Workload:
     """Make the workload.
 
@@ -267,6 +272,7 @@ def ordered_workload(
         cluster: where it runs.
         group: the run's tasks.
         lease_ms: how long a broker keeps a lock for a client that is silent.
+        settling_ns: how long clients wait at the end until all are sure to ask one broker.
         wall_ms: the harness's wall clock, for message time stamps.
     """
     sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
@@ -277,12 +283,13 @@ def ordered_workload(
 
     lease_ns = lease_ms * 1_000_000
     consumers = ((1, Consumer(len(queues), lease_ns)) for _ in range(CONSUMERS))
-    hand_over = reserve((2, HandOver(tuple(queues))))
+    hand_over = time_limit(HAND_OVER_LEASES * lease_ns, HandOver(tuple(queues)))
+    settled = phases(sleep(settling_ns), hand_over) if settling_ns else hand_over
     return Workload(
         name="ordered",
         threads=CONSUMERS + PRODUCERS,
         generator=reserve(*consumers, (PRODUCERS, Sends(len(queues)))),
-        final_generator=time_limit(HAND_OVER_LEASES * lease_ns, hand_over),
+        final_generator=reserve((2, settled)),
         client=client,
         topics={TOPIC: QUEUES},
     )

@@ -53,7 +53,7 @@ class Read(NamedTuple):
 
 class Judged(NamedTuple):
     """What was found of one queue; `reads` of messages by several clients, and in how many times
-    its lock was `handed` over."""
+    its lock was `handed` over, of those in which L4 is judged."""
 
     found: list[Found]
     reads: int
@@ -87,9 +87,9 @@ class Ordered(KeyedChecker):
         found = [_beside(key, *pair) for pair in _besides(grants, reads, known.client_ns)]
         handed = 0
         for time in known.settled:
-            both, gap = overlaps((g for g in grants if _within(time, g)), known.client_ns)
-            found += (_lasting(key, each, time) for each in both)
-            handed += gap is not None
+            within = [g for g in grants if _within(time, g)]
+            found += (_lasting(key, each) for each in overlaps(within, known.client_ns)[0])
+            handed += len({g.process for g in within}) > 1
         several = len({g.process for g in grants}) > 1
         return Judged(found, len(reads) if several else 0, handed)
 
@@ -146,9 +146,17 @@ def _answered(grant: Grant) -> tuple[int, int]:
 # L4.
 
 
+def settling_ns(context: Context) -> int:
+    """How long after the last act all clients ask one broker of each set, where brokers are not in
+    strict mode; 0 where they are, and nothing depends on it."""
+    if not not_strict(context):
+        return 0
+    return max(context.recovery_ns, context.eviction_ns) + ROUTE_NS + RENEW_NS + REQUEST_NS
+
+
 def _settled(history: History, context: Context) -> Iterator[Interval]:
     """The times in which all clients are shown one and the same broker of each set."""
-    wait_ns = max(context.recovery_ns, context.eviction_ns) + ROUTE_NS + RENEW_NS + REQUEST_NS
+    wait_ns = settling_ns(context)
     whole = [lull.time for lull in lulls(history) if not _disturbed(lull.state)]
     for time in (*whole, after_last_heal(history)):
         if not time.doubt and time.at_ns + wait_ns < time.until_ns:
@@ -178,7 +186,7 @@ def _beside(key: int, holder: Grant, read: Read) -> Found:
     return Found("L10", "read-beside-holder", (holder.at, read.at), said, detail)
 
 
-def _lasting(key: int, found: Overlap, time: Interval) -> Found:
+def _lasting(key: int, found: Overlap) -> Found:
     a, b = found.a, found.b
     said = (
         f"Processes {a.process} (op {a.at}) and {b.process} (op {b.at}) held the lock of queue "

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from maxq.checkers.locks.ordered import settling_ns
 from maxq.harness.client.session import RouteBook
 from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.environment import Capability
@@ -114,7 +115,13 @@ def _delayed(m: Making) -> Workload:
 
 
 def _ordered(m: Making) -> Workload:
-    return ordered_workload(m.cluster, m.group, lease_ms=LOCK_LEASE_MS, wall_ms=m.wall_ms)
+    return ordered_workload(
+        m.cluster,
+        m.group,
+        lease_ms=LOCK_LEASE_MS,
+        settling_ns=settling_ns(m.options.context()),
+        wall_ms=m.wall_ms,
+    )
 
 
 def _transactions(m: Making) -> Workload:

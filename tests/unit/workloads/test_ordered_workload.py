@@ -129,14 +129,16 @@ def test_the_producer_sends_to_each_key_in_turn() -> None:
 # The whole workload.
 
 
-def test_a_run_counts_its_threads_and_hands_each_lock_over_at_its_end() -> None:
+@pytest.mark.parametrize("settling_ns", [0, 24_000 * MS_NS])
+def test_a_run_counts_its_threads_and_hands_each_lock_over_at_its_end(settling_ns: int) -> None:
     view: Any = View()
     none: Any = None
-    made = ordered_workload(view, none, lease_ms=10_000, wall_ms=none)
+    made = ordered_workload(view, none, lease_ms=10_000, settling_ns=settling_ns, wall_ms=none)
     assert made.threads == ORDERED == ordered.CONSUMERS + ordered.PRODUCERS
     ops = simulate(made.final_generator, concurrency=4, complete=after(MS_NS)).invocations
     granted = {(op.value, op.process) for op in ops if op.f == ACQUIRE}
     assert granted == {(key, process) for key in (1000, 1001) for process in (0, 1)}
+    assert ops[0].time == settling_ns
 
 
 # Clients.
