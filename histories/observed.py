@@ -18,7 +18,8 @@ Some workloads have operations whose shapes are not a log's:
 
     acquire, renew, release   value: the key (int), a queue. `ok`: granted, prolonged, given back.
         `fail`: certainly not held by this process because of this operation. A process is one
-        client; its group is the workload's. ext: ``broker`` (``ip:port`` that answered).
+        client; its group is the workload's. ext: ``broker`` (``ip:port`` that answered). Keys from
+        1000 on (`ORDERED_KEYS`) are of the workload ordered, whose clients ask whom routes show.
     probe      {"key", "value", "offset"}; ok the same: the message that a probe had sent, after the
         last heal, was read back at its offset. Such sends have ``"probe": true`` in their ext.
     commit-offset   [key, offset]: the consumer group of process `key` has read so far. `ok`: its
@@ -27,6 +28,10 @@ Some workloads have operations whose shapes are not a log's:
     send-delayed    [message, delay], in ms. `ok`: the master has it. ext: ``node``, the broker set.
     read-delayed    queue; ok: [message …]; ext: ``end``: all that is there is read; ``gap``: the
         broker has deleted what was not read.
+    send-ordered    [key, message]. `ok`: the master has it. ext: ``node``, ``broker``.
+    read-ordered    key; ok: [[offset, message] …], read by who holds the key's lock. ext: ``node``,
+        the broker set, and ``broker``.
+    commit-ordered  [key, offset]: who holds the key's lock has read so far. `ok`: taken note of.
     send-half       [message, decision, when]: the half of a transaction that its producers commit,
         roll back or leave open (``none``), and when its end is sent: ``soon``, ``late``, or never
         (``silent``, ``dies``). `ok`: the master has it. ext: ``node``, the broker set.
@@ -60,6 +65,11 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
 AWAIT_LEVEL, REPLICA_LOG, LATE_MS = "await-level", "replica-log", "late-ms"
 COMMIT_OFFSET, FETCH_OFFSET = "commit-offset", "fetch-offset"
 SEND_DELAYED, READ_DELAYED = "send-delayed", "read-delayed"
+SEND_ORDERED, READ_ORDERED = "send-ordered", "read-ordered"
+COMMIT_ORDERED = "commit-ordered"
+ORDERED_KEYS = 1000  # from here on keys of locks are those of the workload ordered
+# How often its clients read routes, and after what time a holder renews its lock.
+ROUTE_NS, RENEW_NS = 1_000_000_000, 1_000_000_000
 SEND_HALF, END_TRANSACTION, READ_TRANSACTIONS = "send-half", "end-transaction", "read-transactions"
 COMMIT: Final = "commit"  # what producers may decide
 ROLL_BACK: Final = "roll-back"

@@ -228,6 +228,15 @@ DECISIONS: dict[str, Decision] = {
         "A client counts 30 s from the answer, a broker 60 s from the grant: overlaps need a "
         "forgotten table or a clock that jumps by about half a minute.",
     ),
+    "L4": Decision(
+        f"{CODE}, as to what ends an overlap: a read of routes, and a renewal",
+        "A Java client reads routes each 30 s and renews each 20 s; here those of the workload's "
+        "clients count, 1 s each.",
+    ),
+    "L10": Decision(
+        f"{CODE}, as L1",
+        "It follows L2, and breaks where a forgotten table breaks that.",
+    ),
     "L6": Decision(
         f"{OURS}, as to the time",
         "RocketMQ's brokers wait 2 s for a silent member, its clients 1 s, so that nobody is "

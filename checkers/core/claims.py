@@ -24,6 +24,7 @@ from maxq.checkers.core.promises import (
     ALL_ACK,
     CLEAN,
     MODE,
+    NOT_STRICT,
     PAIR,
     SHOWS,
     STRICT,
@@ -627,6 +628,32 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("acting_grants_alone", "lock_without_quorum"),
     ),
     Claim(
+        id="L3",
+        promise="Not in strict mode: one process of a broker grants one queue's lock to two "
+        "clients at least a lease, less 2 s, apart, unless the lock was released there in "
+        "between.",
+        source=QUEUE_LOCKS,
+        needs=(NOT_STRICT,),
+        in_pairs=(NOT_STRICT,),
+        grounds=(LOCK,),
+        undisturbed=True,
+        checker="locks",
+        mutants=("locks_forgotten_at_change",),
+    ),
+    Claim(
+        id="L4",
+        promise="Not in strict mode: once nothing was done to brokers and name servers for as long "
+        "as a master takes to return, routes are read again and locks renewed, clients that follow "
+        "routes do not hold one queue's lock at a time.",
+        source=QUEUE_LOCKS,
+        needs=(NOT_STRICT,),
+        in_pairs=(NOT_STRICT,),
+        grounds=(LOCK, RECOVERY),
+        undisturbed=True,
+        checker="ordered",
+        mutants=("acting_stays_shown",),
+    ),
+    Claim(
         id="L6",
         promise="While the brokers of a set that run are a majority of it, a lock is granted to "
         "somebody later than a lease and the recovery bound after the last grant, whoever else of "
@@ -674,6 +701,17 @@ CLAIMS: tuple[Claim, ...] = (
         undisturbed=True,
         checker="lock-service",
         mutants=("unlock_here_only",),
+    ),
+    Claim(
+        id="L10",
+        promise="While a client relies on a queue's lock, no other client is given messages of "
+        "the queue, in strict mode.",
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        in_pairs=(STRICT,),
+        grounds=(LOCK,),
+        checker="ordered",
+        mutants=("lease_below_clients",),
     ),
 )
 

@@ -4,7 +4,7 @@ A part of the list of all claims (`maxq.checkers.core.claims`).
 """
 
 from maxq.checkers.core.claim import COPIED, PAIRS, Claim
-from maxq.checkers.core.promises import ALL_ACK, CLEAN, SYNCED, WHOLE
+from maxq.checkers.core.promises import ACTS, ALL_ACK, CLEAN, SYNCED, WHOLE
 from maxq.histories.grounds import RECOVERY
 
 ESCAPE: tuple[Claim, ...] = (
@@ -29,6 +29,18 @@ ESCAPE: tuple[Claim, ...] = (
         grounds=(RECOVERY,),
         checker="delayed",
         mutants=("acting_delivers_at_once",),
+    ),
+    Claim(
+        id="E3",
+        promise="An acknowledged delayed message that no slave had a copy of when its master went "
+        "away is delivered once the master is back, its disk intact.",
+        source=PAIRS,
+        needs=(ACTS,),
+        after_power=(SYNCED,),
+        in_pairs=(),
+        grounds=(RECOVERY,),
+        checker="delayed",
+        mutants=("waiting_taken_for_delivered",),
     ),
     Claim(
         id="E4",

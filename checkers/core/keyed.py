@@ -25,17 +25,20 @@ from maxq.histories.observed import (
     ACQUIRE,
     APPLY_ID,
     COMMIT_OFFSET,
+    COMMIT_ORDERED,
     FETCH_OFFSET,
+    READ_ORDERED,
     RELEASE,
     RENEW,
     REPLICA_LOG,
+    SEND_ORDERED,
 )
 from maxq.histories.op import HistoryError, Op
 
 # What grows with the load. Everything else grows with the length of a run alone.
 BULK = frozenset((
     "send", "poll", "txn", ACQUIRE, RENEW, RELEASE, COMMIT_OFFSET, FETCH_OFFSET, APPLY_ID,
-    REPLICA_LOG,
+    REPLICA_LOG, SEND_ORDERED, READ_ORDERED, COMMIT_ORDERED,
 ))  # fmt: skip
 
 Key = int | str | tuple[str, int | str]

@@ -33,6 +33,7 @@ ALL_ACK = Need("broker:allAckInSyncStateSet", "true")
 CLEAN = Need("controller:enableElectUncleanMaster", "false")
 SYNCED = Need("broker:flushDiskType", "SYNC_FLUSH")
 STRICT = Need("broker:lockInStrictMode", "true")
+NOT_STRICT = Need(STRICT.key, "false")  # of what each broker then promises by itself
 WHOLE = Need("broker:syncFromLastFile", "false")  # else an empty slave lacks what is older
 
 # Of pairs: brokers without controllers.

@@ -67,6 +67,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a delayed message was delivered before its time",
         "{n} delayed messages were delivered before their time",
     ),
+    "uncopied-lost": (
+        "a delayed message was not delivered after its master's return",
+        "{n} delayed messages were not delivered after their master's return",
+    ),
     "delayed-again": (
         "a delayed message was delivered again",
         "{n} delayed messages were delivered again",
@@ -106,6 +110,18 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "lease-overlap": (
         "two clients held one queue's lock at a time",
         "{n} times two clients held one queue's lock at a time",
+    ),
+    "granted-again-by-broker": (
+        "one broker granted a queue's lock again within its lease",
+        "{n} times one broker granted a queue's lock again within its lease",
+    ),
+    "overlap-lasts": (
+        "two clients went on to hold one queue's lock at two brokers",
+        "{n} times two clients went on to hold one queue's lock at two brokers",
+    ),
+    "read-beside-holder": (
+        "a queue was read by another client than its lock's holder",
+        "{n} times a queue was read by another client than its lock's holder",
     ),
     "lock-not-granted": (
         "nobody was granted a queue's lock",

@@ -74,20 +74,21 @@ def overlaps(grants: Iterable[Grant], lease_ns: int) -> tuple[list[Overlap], int
     holds = sorted((g for g in grants if hold_ends(g, lease_ns) > g.ret_ns), key=_by_answer)
     found: list[Overlap] = []
     gap: int | None = None
-    latest: list[Grant] = []  # of two clients at most: those whose holds end last
+    longest: list[Grant] = []
     for b in holds:
-        a = next((g for g in latest if g.process != b.process), None)
+        a = next((g for g in longest if g.process != b.process), None)
         if a is not None:
             between = b.ret_ns - hold_ends(a, lease_ns)
             gap = between if gap is None else min(gap, between)
             if between < 0:
                 end = min(hold_ends(a, lease_ns), hold_ends(b, lease_ns))
                 found.append(Overlap(a, b, end - b.ret_ns))
-        latest = _latest([*latest, b], lease_ns)
+        longest = latest([*longest, b], lease_ns)
     return found, gap
 
 
-def _latest(grants: list[Grant], lease_ns: int) -> list[Grant]:
+def latest(grants: list[Grant], lease_ns: int) -> list[Grant]:
+    """Of some grants those of two clients at most, whose holds end last."""
     ranked = sorted(grants, key=lambda g: hold_ends(g, lease_ns), reverse=True)
     first = ranked[0]
     return [first, *(g for g in ranked if g.process != first.process)][:2]

@@ -6,6 +6,7 @@ so it excuses; an `info` acquire may have been granted, and no client relies on 
 
 Claims: L1, L2 (docs/spec/acting-master.md 8.2), in strict mode. No fault excuses: a broker that
 loses its table in a restart must not vote until every lease that it may have given has run out.
+Where brokers are not in strict mode, L3 is judged: L1 of each process of a broker (`one_broker`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import node_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.core.promises import STRICT, unfulfilled
 from maxq.checkers.evidence.observations import NEVER, begin
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import EVERY, Case, Found, rule
 from maxq.checkers.locks.lease_key import Grant, Overlap, TooSoon, overlaps, too_soon
+from maxq.checkers.locks.one_broker import Brokers, brokers_of
 from maxq.histories.history import History
 from maxq.histories.observed import ACQUIRE, RELEASE, RENEW
 from maxq.histories.op import HistoryError, Op
@@ -32,10 +35,12 @@ ASKING = frozenset((ACQUIRE, RENEW))
 
 
 class Leases(NamedTuple):
-    """How long a broker keeps a lock, and how long a client relies on it; ns."""
+    """How long a broker keeps a lock, and how long a client relies on it; ns. `brokers`: those that
+    are not in strict mode; None: they are."""
 
     apart_ns: int
     client_ns: int
+    brokers: Brokers | None = None
 
 
 class Asked(NamedTuple):
@@ -47,24 +52,27 @@ class Asked(NamedTuple):
 
 
 class LockJudgement(NamedTuple):
-    """What was found of one lock; `gap_ns` is None where nothing was handed over."""
+    """What was found of one lock; `gap_ns` is None where nothing was handed over. `shared`: how
+    many processes of brokers had granted it to several clients, where that is looked at."""
 
     found: list[Found]
     processes: frozenset[int]
     grants: int
     untimed: int
     gap_ns: int | None
+    shared: int = 0
 
 
 class Locks(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "locks"
-    claims = ("L1", "L2")
+    claims = ("L1", "L2", "L3")
     reads = frozenset((*ASKING, RELEASE))
 
     def prepare(self, history: History, context: Context) -> Leases:
-        return Leases(context.lock_lease_ns - REQUEST_NS, context.client_lease_ns)
+        brokers = brokers_of(history, context) if not_strict(context) else None
+        return Leases(context.lock_lease_ns - REQUEST_NS, context.client_lease_ns, brokers)
 
     def rows(self, event: Event, known: Leases) -> Iterator[tuple[int, Asked]]:
         yield asked_of(event)
@@ -80,7 +88,12 @@ class Locks(KeyedChecker):
         both, gap = overlaps(grants, known.client_ns)
         found += (_overlap(completions, key, f) for f in both)
         clients = frozenset(g.process for g in grants)
-        return LockJudgement(found, clients, len(grants), untimed, gap)
+        shared = 0
+        for broker, alone in _alone(rows, completions, known.brokers):
+            shared += len({g.process for g in alone}) > 1
+            soon = too_soon(alone, known.apart_ns)
+            found += (_by_one(completions, key, f, broker, known.apart_ns) for f in soon)
+        return LockJudgement(found, clients, len(grants), untimed, gap, shared)
 
     def columns(self, rows: "Rows", chosen: "Ints", known: Leases) -> "Dealing":
         from maxq.checkers.locks import lease_columns  # numpy, for those who have columns
@@ -90,8 +103,11 @@ class Locks(KeyedChecker):
     def judge_columns(
         self, key: int, arrays: "Arrays", known: Leases, more: object = None
     ) -> "LockJudgement | Unsure":
+        from maxq.checkers.core.columnar import UNSURE
         from maxq.checkers.locks import lease_columns
 
+        if known.brokers is not None:
+            return UNSURE  # no array says who granted
         found = lease_columns.clean(arrays, known.apart_ns, known.client_ns)
         if not isinstance(found, lease_columns.Clean):
             return found
@@ -108,6 +124,11 @@ class Locks(KeyedChecker):
         results: Mapping[int, LockJudgement],
     ) -> Verdict:
         return rule(self, history, context, _case(results))
+
+
+def not_strict(context: Context) -> bool:
+    """Whether some broker is known not to be in strict mode, so that each grants by itself."""
+    return context.settings is not None and bool(unfulfilled((STRICT,), context.settings))
 
 
 def asked_of(event: Event) -> tuple[int, Asked]:
@@ -140,6 +161,35 @@ def grants_of(rows: Sequence[Asked]) -> tuple[list[Grant], int]:
     return grants[::-1], untimed
 
 
+def _alone(
+    rows: Sequence[Asked], completions: "Completions", brokers: Brokers | None
+) -> Iterator[tuple[str, list[Grant]]]:
+    """What each process of each broker has granted, with the broker's address; of a set in strict
+    mode nothing."""
+    if brokers is None:
+        return
+    answered = {node_of(row.op.ext or {}) for row in rows if row.op.type == "ok"}
+    for broker in sorted(b for b in answered if b is not None):
+        by_process: dict[int, list[Grant]] = {}
+        for grant in grants_of(list(_answered_by(broker, rows)))[0]:
+            process = brokers.process(broker, grant.inv_ns, grant.ret_ns)
+            if process is not None and node_of(completions[grant.at].ext or {}) == broker:
+                by_process.setdefault(process, []).append(grant)
+        yield from ((broker, grants) for grants in by_process.values())
+
+
+def _answered_by(broker: str, rows: Sequence[Asked]) -> Iterator[Asked]:
+    """The rows of one lock without releases that another broker has answered."""
+    elsewhere: dict[int, bool] = {}
+    left: list[Asked] = []
+    for row in reversed(rows):
+        if row.op.f == RELEASE and row.op.type != "invoke":
+            elsewhere[row.process] = node_of(row.op.ext or {}) not in (None, broker)
+        elif row.op.f != RELEASE or not elsewhere.pop(row.process, False):
+            left.append(row)
+    return reversed(left)
+
+
 def _key(event: Event) -> int:
     value = event.op.value
     if value is None and event.begun is not None:
@@ -155,7 +205,7 @@ def _case(results: Mapping[int, LockJudgement]) -> Case:
     contended = sum(len(j.processes) > 1 for j in keys)
     untimed = sum(j.untimed for j in results.values())
     case = Case(found=[f for j in keys for f in j.found])
-    case.judged = {"L1": contended, "L2": len(gaps)}
+    case.judged = {"L1": contended, "L2": len(gaps), "L3": sum(j.shared for j in keys)}
     case.counts = {
         "keys": len(keys),
         "keys-of-several-clients": contended,
@@ -192,6 +242,26 @@ def _soon(completions: Completions, key: int, found: TooSoon, apart_ns: int) -> 
         "needed-ns": apart_ns,
     }
     return Found("L1", "granted-too-soon", (a.at, b.at), said, detail)
+
+
+def _by_one(
+    completions: Completions, key: int, found: TooSoon, broker: str, apart_ns: int
+) -> Found:
+    a, b = found.a, found.b
+    said = (
+        f"The broker at {broker} granted the lock of queue {key} to process {a.process} "
+        f"({_cited(completions, a)}) and to process {b.process} ({_cited(completions, b)}). These "
+        f"grants are at most {_s(found.apart_ns_max)} apart, must be {_s(apart_ns)} apart, and no "
+        "release was asked for at that broker in between, nor did its process end."
+    )
+    detail = {
+        "key": key,
+        "processes": [a.process, b.process],
+        "broker": broker,
+        "apart-ns-max": found.apart_ns_max,
+        "needed-ns": apart_ns,
+    }
+    return Found("L3", "granted-again-by-broker", (a.at, b.at), said, detail)
 
 
 def _overlap(completions: Completions, key: int, found: Overlap) -> Found:

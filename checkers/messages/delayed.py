@@ -16,10 +16,13 @@ slaves had written down that it was delivered: after it had been read, nothing w
 them, nor to a name server, for as long as slaves take to copy how far their master is. That it was
 stored after that time shows in a read of its queue to the end without it.
 
+What a master of a pair had acknowledged and nobody copied before it went away waits for it to come
+back; such a message is lost as any other, under E3 instead of E1 (`uncopied` says which they are).
+
 Nothing is early or late from where a clock is first set wrong; by a clock that was set back, and
 forth again, a message is at most a delay late, so that nothing is lost by it. Nothing is lost where
 a store was tampered with, or a broker deleted messages before they were read. Claims: E1, E2,
-E5 (docs/spec/acting-master.md 8.3).
+E3, E5 (docs/spec/acting-master.md 8.3).
 """
 
 from bisect import bisect_left
@@ -43,6 +46,7 @@ from maxq.checkers.messages.awaited import (
     number,
     read_of,
 )
+from maxq.checkers.messages.uncopied import Absence, absences, uncopied
 from maxq.histories.fault_facts import TAMPERS
 from maxq.histories.history import History
 from maxq.histories.observed import COPIED_NS, READ_DELAYED, SEND_DELAYED
@@ -55,7 +59,8 @@ COPIED_SLOWLY_NS = 75_000_000_000  # RocketMQ's begin a minute late, and write a
 
 class Sent(NamedTuple):
     """A message: value, when its send began (ns) and how long it is to wait; the index at which it
-    was acknowledged, and by which set. `at` is -1 where it was not acknowledged."""
+    was acknowledged, and by which set; the byte of the log at which it is. `at` is -1 where it was
+    not acknowledged, `byte` where that is not known."""
 
     value: int
     begun: int
@@ -63,6 +68,7 @@ class Sent(NamedTuple):
     delay_ns: int
     at: int = -1
     set: str = ""
+    byte: int = -1
 
     @property
     def due_ns(self) -> int:
@@ -83,7 +89,7 @@ class Delayed:
     """The checker. See the module's text."""
 
     name = "delayed"
-    claims = ("E1", "E2", "E5")
+    claims = ("E1", "E2", "E3", "E5")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -93,7 +99,7 @@ class Delayed:
 
 
 def _case(history: History, context: Context) -> Case:
-    case = Case(judged={"E1": 0, "E2": 0, "E5": 0})
+    case = Case(judged={"E1": 0, "E2": 0, "E3": 0, "E5": 0})
     until = _until(history)
     told = _told(history)
     for value, read in sorted(told.first.items()):
@@ -105,7 +111,7 @@ def _case(history: History, context: Context) -> Case:
     case.counts = {"delayed-sent": len(told.sent), "delayed-read": len(told.first)}
     case.found.extend(_again(history, context, told, case, until))
     late = dict(_late(history, context, told, case, until))
-    _lost(history, told, case, late)
+    _lost(history, told, case, late, absences(history, context))
     case.found.extend(late.values())
     return case
 
@@ -148,9 +154,11 @@ def _sent(start: Op, op: Op) -> Sent:
     if not isinstance(start.value, list) or len(start.value) != PAIR_OF:
         raise HistoryError(f"op {start.index}: not a message and its delay: {start.value!r:.80}")
     value, delay_ms = map(number, start.value)
-    of_set = str((op.ext or {}).get("node", ""))
+    ext = op.ext or {}
+    of_set, byte = str(ext.get("node", "")), ext.get("byte")
     at = op.index if op.type == "ok" else -1
-    return Sent(value, start.index, start.time, delay_ms * NS_PER_MS, at, of_set)
+    place = byte if type(byte) is int else -1
+    return Sent(value, start.index, start.time, delay_ms * NS_PER_MS, at, of_set, place)
 
 
 def _early(sent: Sent, read: Read) -> Found:
@@ -240,21 +248,39 @@ def _once_more(m: Sent, first: Read, read: Read) -> Found:
 # --- at the end -----------------------------------------------------------------------------------
 
 
-def _lost(history: History, told: Told, case: Case, late: Mapping[int, Found]) -> None:
+def _lost(
+    history: History,
+    told: Told,
+    case: Case,
+    late: Mapping[int, Found],
+    gone: Mapping[str, Sequence[Absence]],
+) -> None:
     """What nobody has ever read."""
     acked = [m for m in told.sent.values() if m.at >= 0]
+    claims = {m: "E3" if uncopied(gone.get(m.set, ()), m.at, m.byte) else "E1" for m in acked}
     if not acked or any(op.f in TAMPERS for op in history.ops):
         return
     due_ns = max(m.due_ns for m in acked)
     if not all_are_read(history, told.reads, due_ns, GRACE_NS):
         why = "not every queue was read to its end once all delayed messages were due"
-        case.judged["E1"] += len(acked)
-        case.doubt("E1", why, "let the run end by itself, so that its readers come to the end")
+        for claim in sorted(set(claims.values())):
+            case.judged[claim] += len(acked)
+            case.doubt(claim, why, "let the run end by itself, so that its readers come to the end")
         return
-    for m in acked:
-        case.judged["E1"] += 1
+    for m, claim in claims.items():
+        case.judged[claim] += 1
         if m.value not in told.first and m.value not in late:
-            case.found.append(_never(m))
+            case.found.append(_never(m) if claim == "E1" else _never_after_return(m))
+
+
+def _never_after_return(m: Sent) -> Found:
+    said = (
+        f"Message {m.value}, acknowledged by broker set {m.set} (op {m.at}) and to wait for "
+        f"{m.delay_ns / 1e9:g} s, was on its master's disk alone when that went away. The master "
+        "came back, and the message was never delivered: no queue of any set has it at the end."
+    )
+    detail = {"value": m.value, "set": m.set, "byte": m.byte}
+    return Found("E3", "uncopied-lost", (m.begun, m.at), said, detail)
 
 
 def _never(m: Sent) -> Found:

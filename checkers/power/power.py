@@ -51,10 +51,14 @@ UNPLANTED: Mapping[str, str] = {
     "L7": "only a set that has lost its majority has a place for it",
     **dict.fromkeys(("L8", "L9"), "only a lock that is left alone for a lease has a place for it"),
     "E1": "only what no read has shows it, and no single answer",
+    "E3": "only what no read has shows it, and no single answer",
     **dict.fromkeys(("E2", "E5"), "only a run with delayed messages has a place for it"),
     **dict.fromkeys(("E4", "E6", "E7"), "only what no read has shows it, and no single answer"),
     **dict.fromkeys(("E8", "E9"), "only a run with transactions has a place for it"),
     "L1": "a second grant is planted under L2",
+    "L3": "only a run whose brokers are not in strict mode has a place for it",
+    "L4": "only a run whose brokers are not in strict mode has a place for it",
+    "L10": "only a run with ordered consumers has a place for it",
 }
 NO_PLACE = "this run has no place for it"
 NO_TIME = "no fault and no calm of this run lasted longer than the claim's bound"

@@ -13,7 +13,12 @@ import msgspec
 
 from maxq.harness.contracts.error_classes import classify_send, error_of, error_words, plain
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
-from maxq.histories.observed import BROKER, CODE, PINNED
+from maxq.histories.observed import (
+    BROKER,
+    CODE,
+    PINNED,
+    ROUTE_NS,
+)
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Handler, Pool, refuse
 from maxq.reference.wire import headers
@@ -28,7 +33,7 @@ from maxq.reference.wire.route import MASTER_ID, PERM_WRITE, TopicRouteData
 SEND_TIMEOUT_S = 6.0  # above slaveTimeout 3 s and syncFlushTimeout 5 s, so their answers arrive
 PULL_TIMEOUT_S = 3.0
 ROUTE_TIMEOUT_S = 2.0
-REFRESH_S = 1.0
+REFRESH_S = ROUTE_NS / 1e9
 PULL_BATCH = 32
 NOT_WRITABLE = "not-writable"  # by the routes
 SUBSCRIPTION_FLAG = 4  # the request brings its own subscription, so no heartbeat is needed

@@ -22,6 +22,7 @@ from maxq.histories.grounds import (
     REPLICA_LOG_READ,
     Ground,
 )
+from maxq.histories.observed import ORDERED_KEYS
 from maxq.workloads.queue import QUEUES
 
 NEW = frozenset((PROBE, LOCK, CONSUMER_OFFSET))  # kinds of which older versions had none
@@ -53,6 +54,8 @@ def _grounds(options: Options) -> Iterator[Ground]:
             yield from ((FINAL_READ, key, name, node) for node in (in_turn if each else [None]))
     if "lock" in options.workload:
         yield from ((LOCK, key, name) for key, name in keys)
+    if "ordered" in options.workload:
+        yield from ((LOCK, ORDERED_KEYS + number, name) for number, name in enumerate(sets))
     if "offsets" in options.workload:
         yield from ((CONSUMER_OFFSET, thread) for thread in range(COMMITTERS))
     if not options.lacks_ids:  # of such logs nothing is judged

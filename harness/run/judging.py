@@ -8,7 +8,8 @@ from maxq.checkers.availability.availability import Availability
 from maxq.checkers.availability.processes import Processes
 from maxq.checkers.availability.service import Service
 from maxq.checkers.core.api import Checker, Context, Verdict
-from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.core.claims import CLAIMS, Claim
+from maxq.checkers.core.promises import NOT_STRICT, STRICT, unfulfilled
 from maxq.checkers.core.stats import Stats
 from maxq.checkers.counterexample.looked_at import firsts
 from maxq.checkers.counterexample.of_anomaly import Counterexample, Searching
@@ -16,6 +17,7 @@ from maxq.checkers.judgement.fault_proof import FaultProof
 from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.locks.lock_service import LockService
 from maxq.checkers.locks.locks import Locks
+from maxq.checkers.locks.ordered import Ordered
 from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.messages.durability import Durability
@@ -40,6 +42,7 @@ from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.harness.contracts.plugins import current
 from maxq.harness.run.grounds import grounds_of, older
 from maxq.harness.schedule.options import Options
+from maxq.harness.targets.reference import effective
 from maxq.harness.targets.rocketmq.releases import REFERENCE
 from maxq.histories.history import History
 from maxq.histories.store import StoredRun
@@ -50,6 +53,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "registration": (BrokerIds(),),
     "offsets": (Offsets(),),
     "delayed": (Delayed(),),
+    "ordered": (Locks(), LockService(), Ordered()),
     "transactions": (HalfMessages(),),
 }
 REPLICATED: Sequence[Checker] = (
@@ -110,11 +114,16 @@ def checkers_of(options: Options) -> list[Checker]:
 
 
 def absent(options: Options) -> list[str]:
-    """The claims that cannot be judged on a run's target: n/a, never kept."""
-    if options.lacks_ids:
-        return [c.id for c in CLAIMS if c.checker in BY_IDS]
+    """The claims that cannot be judged of a run, by its target or its settings: n/a, never kept."""
+    strict = not unfulfilled((STRICT,), effective(options.settings()))
     ours = () if options.targets == (REFERENCE,) else OURS_ALONE
-    return [c.id for c in CLAIMS if c.id in ours or (options.pair and c.id not in IN_PAIRS)]
+
+    def unseen(c: Claim) -> bool:
+        if options.lacks_ids:
+            return c.checker in BY_IDS
+        return c.id in ours or (options.pair and c.id not in IN_PAIRS)
+
+    return [c.id for c in CLAIMS if unseen(c) or (strict and NOT_STRICT in c.needs)]
 
 
 def context_of(options: Options, *, ended: bool | None = None) -> Context:

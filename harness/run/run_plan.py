@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from maxq.checkers.locks.ordered import settling_ns
 from maxq.harness.client.session import RouteBook
 from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.environment import Capability
@@ -51,6 +52,7 @@ from maxq.workloads.delayed import delayed_workload
 from maxq.workloads.lock import lock_workload
 from maxq.workloads.observe import observe_workload
 from maxq.workloads.offsets import offsets_workload
+from maxq.workloads.ordered import ordered_workload
 from maxq.workloads.probe import probe_workload
 from maxq.workloads.queue import queue_keys, queue_workload
 from maxq.workloads.registration import registration_workload
@@ -110,6 +112,16 @@ def _delayed(m: Making) -> Workload:
     return delayed_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms)
 
 
+def _ordered(m: Making) -> Workload:
+    return ordered_workload(
+        m.cluster,
+        m.group,
+        lease_ms=LOCK_LEASE_MS,
+        settling_ns=settling_ns(m.options.context()),
+        wall_ms=m.wall_ms,
+    )
+
+
 def _transactions(m: Making) -> Workload:
     final_ns = m.options.settle_ns
     return transactions_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms, final_ns=final_ns)
@@ -129,6 +141,8 @@ BUILT_IN: dict[str, WorkloadKind] = {
                      "are, and ask again after a fail-over"),
         WorkloadKind(name="delayed", make=_delayed, about="messages that are to come after a "
                      "while, and readers of all queues of all broker sets"),
+        WorkloadKind(name="ordered", make=_ordered, about="consumers of one group that read a "
+                     "queue while they hold its lock, and hand it over"),
         WorkloadKind(name="transactions", make=_transactions, about="half messages whose producers "
                      "commit, roll back, lie late, fall silent or die, and readers of all sets"),
     )

@@ -23,7 +23,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "workload": {
         "queue": "queue+transactions", "queue+registration": "queue+delayed+offsets",
-        "queue+lock+registration": "queue+lock+delayed",
+        "queue+lock+registration": "queue+lock+ordered+delayed",
     },
     "crash": {"power-loss": "kill"},
     "whole-stop": {"power-loss": "kill"},

@@ -34,6 +34,7 @@ from maxq.harness.schedule.options import (
     DELAYED,
     FLUSH,
     LOCKERS,
+    ORDERED,
     SPARES,
     TRANSACTIONS,
     Options,
@@ -41,16 +42,23 @@ from maxq.harness.schedule.options import (
 from maxq.histories.fault_facts import ELECT_MASTER, INSPECT, RELEASE
 from maxq.histories.history import History
 from maxq.histories.observed import (
+    ACQUIRE,
     APPLY_ID,
     COMMIT_OFFSET,
+    COMMIT_ORDERED,
     END_TRANSACTION,
     FETCH_OFFSET,
+    ORDERED_KEYS,
     PROBED,
     READ_DELAYED,
+    READ_ORDERED,
     READ_TRANSACTIONS,
+    RENEW,
     SEND_DELAYED,
     SEND_HALF,
+    SEND_ORDERED,
 )
+from maxq.histories.observed import RELEASE as UNLOCK
 from maxq.histories.op import Op
 from maxq.workloads.observe import THREADS as OBSERVERS
 from maxq.workloads.queue import QUEUES
@@ -58,10 +66,11 @@ from maxq.workloads.queue import QUEUES
 DIGITS = 9
 ENDING = "end/"  # of the requests of final heals and elections
 WORKLOAD_OF = {
-    **dict.fromkeys(("acquire", "renew", "release"), "lock"),
+    **dict.fromkeys((ACQUIRE, RENEW, UNLOCK), "lock"),
     **dict.fromkeys((APPLY_ID, *MEMBERSHIP), "registration"),
     **dict.fromkeys((COMMIT_OFFSET, FETCH_OFFSET), "offsets"),
     **dict.fromkeys((SEND_DELAYED, READ_DELAYED), "delayed"),
+    **dict.fromkeys((SEND_ORDERED, READ_ORDERED, COMMIT_ORDERED), "ordered"),
     **dict.fromkeys((SEND_HALF, END_TRANSACTION, READ_TRANSACTIONS), "transactions"),
 }  # fmt: skip
 
@@ -140,6 +149,7 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
         "registration": SPARES + APPLICANTS,
         "offsets": COMMITTERS,
         "delayed": DELAYED,
+        "ordered": ORDERED,
         "transactions": TRANSACTIONS,
         **{name: kind.threads for name, kind in current().workloads.items()},
         "probe": QUEUES * options.broker_sets,
@@ -163,6 +173,8 @@ def _call(op: Op, begun: int, thread: int, firsts: Mapping[str, int]) -> list[Ca
     if op.f == READ:
         return [Call(id=f"p{op.index}", at=at, thread=thread, f=READ)]
     workload = WORKLOAD_OF.get(op.f)
+    if workload == "lock" and type(op.value) is int and op.value >= ORDERED_KEYS:
+        workload = "ordered"
     if workload is None:
         return []  # an observer's, who goes on as ever; or an assignment, made anew when needed
     at_thread = thread - firsts[workload]

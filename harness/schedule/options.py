@@ -32,6 +32,7 @@ LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
 COMMITTERS = 2  # of the workload offsets
 DELAYED = 3  # of the workload delayed, one of which reads
+ORDERED = 4  # of the workload ordered, three of which consume
 TRANSACTIONS = 3  # of the workload transactions, one of which reads
 SPARES = 2  # brokers that the registration workload owns
 # Where logs get old: small files, and a broker that looks for old ones at once, at any hour.
@@ -54,7 +55,7 @@ PAIR_NEMESES = (
     "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address",
     "reset-connections", "write-permission", "none",
 )  # fmt: skip
-PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "transactions")
+PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "ordered", "transactions")
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 # The claims that a run is there for: of all runs, and of those of each workload.
 PURPOSE: dict[str, tuple[str, ...]] = {
@@ -64,6 +65,7 @@ PURPOSE: dict[str, tuple[str, ...]] = {
     "registration": ("S1",),
     "offsets": ("O1",),
     "delayed": ("E1",),
+    "ordered": ("L10",),
     "transactions": ("E6", "E8"),
 }
 SETTLE_NS, SETTLE_SOON_NS = 150_000_000_000, 40_000_000_000

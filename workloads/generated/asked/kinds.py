@@ -194,7 +194,7 @@ LEFT_OUT: Mapping[str, str] = {
     "restarted-namesrv-differs": "a name server that was started, and none is generated",
     "stale-master-listed": "a master of an older epoch that still registers, and none is generated",
     **dict.fromkeys(
-        ("delayed-again", "delayed-early", "delayed-late", "delayed-lost"),
+        ("delayed-again", "delayed-early", "delayed-late", "delayed-lost", "uncopied-lost"),
         "of delayed messages, and none is generated",
     ),
     **dict.fromkeys(
@@ -208,6 +208,11 @@ LEFT_OUT: Mapping[str, str] = {
         ),
         "of half messages, and none is generated",
     ),
+    **dict.fromkeys(
+        ("granted-again-by-broker", "overlap-lasts"),
+        "of brokers that are not in strict mode, and none is generated",
+    ),
+    "read-beside-holder": "of ordered consumers, and none is generated",
     **dict.fromkeys(
         ("expired-lock-kept", "granted-without-quorum", "lock-not-granted", "released-lock-kept"),
         "of brokers that are gone or silent for as long as a lease, and none is generated",

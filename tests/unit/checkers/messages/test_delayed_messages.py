@@ -10,7 +10,13 @@ from pair_histories import Told
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.messages.delayed import Delayed
 from maxq.histories.fault_facts import AWAIT_RECOVERY
-from maxq.histories.observed import READ_DELAYED, SEND_DELAYED
+from maxq.histories.observed import (
+    OBSERVE_REPLICA,
+    READ_DELAYED,
+    SEND_DELAYED,
+    ReplicaView,
+    encoded,
+)
 
 QUEUES = 2
 CONTEXT = Context(
@@ -203,3 +209,74 @@ def test_odd_values_are_unreadable_and_no_crash() -> None:
     r = Clients()
     r.op("ok", 1, SEND_DELAYED, "x", "x")
     assert judge(r).of("broken") == ()
+
+
+# What no slave had a copy of.
+
+
+def uncopied(*ends: tuple[str, int], byte: int | None = 100, read: bool = False) -> Clients:
+    """A message at a byte of the log; its master is dead from 5 s to 10 s, when slaves say where
+    their logs end."""
+    r = Clients()
+    r.send(1, 0, 3, **({} if byte is None else {"byte": byte}))
+    r.act(5, "kill", "b0-0")
+    for node, end in ends:
+        r.now = 7
+        view = ReplicaView(
+            node=node, set="b0", address=f"{node}:1", id=None, leads=False, epochs=(), end=end,
+            confirmed=None,
+        )  # fmt: skip
+        r.op("ok", 9, OBSERVE_REPLICA, {"node": node}, encoded(view))
+    r.act(10, "start", "b0-0")
+    if read:
+        r.reads(12, 0)
+    return r.ends(30)
+
+
+ALONE: dict[str, Any] = {
+    "settings": {**(CONTEXT.settings or {}), "broker:brokerRole": "ASYNC_MASTER"}
+}
+
+
+def test_what_its_master_alone_had_comes_after_its_return() -> None:
+    verdict = judge(uncopied(("b0-1", 100)), **ALONE)
+    assert verdict.of("broken") == ("E3",)
+    assert names(verdict) == [("E3", "uncopied-lost")]
+    assert verdict.anomalies[0].detail["byte"] == 100
+    kept = judge(uncopied(("b0-1", 100), read=True), **ALONE)
+    assert "E3" in kept.of("kept")
+
+
+@pytest.mark.parametrize(
+    ("r", "sets"),
+    [
+        (uncopied(("b0-1", 101)), 2),
+        (uncopied(), 2),
+        (uncopied(("b0-1", 100), byte=None), 2),
+        (uncopied(("b0-1", 100)), 3),
+        (uncopied(("b0-1", 100), ("b0-2", 101)), 3),
+    ],
+    ids=["copied", "nobody says", "no place", "one of two says", "one of two has it"],
+)
+def test_what_a_slave_may_have_had_is_lost_as_any_other(r: Clients, sets: int) -> None:
+    nodes = tuple(f"b0-{n}" for n in range(sets))
+    more = {**ALONE, "broker_sets": {"b0": nodes, "b1": ("b1-0", "b1-1")}}
+    assert names(judge(r, **more)) == [("E1", "delayed-lost")]
+    assert "E3" in judge(r, **more).of("no occasion")
+
+
+def test_what_was_acknowledged_later_or_under_controllers_is_another_matter() -> None:
+    r = uncopied(("b0-1", 100))
+    settings = {"broker:enableControllerMode": "true"}
+    assert names(judge(r, settings=settings)) == [("E1", "delayed-lost")]
+    late = Clients()
+    late.ops = r.ops[2:-4]  # without the send, and before the end
+    late.ops = [msgspec.structs.replace(op, index=at) for at, op in enumerate(late.ops)]
+    late.send(12, 0, 3, byte=100)
+    assert names(judge(late.ends(30), **ALONE)) == [("E1", "delayed-lost")]
+
+
+def test_a_run_that_was_cut_short_says_nothing_of_it() -> None:
+    r = uncopied(("b0-1", 100))
+    r.ops = r.ops[:-4]
+    assert "E3" in judge(r, **ALONE).of("not judged")

@@ -239,6 +239,13 @@ def test_a_run_as_the_schedule_that_does_the_same_again() -> None:
     assert options_for(written).nemesis == ASKED.nemesis, "so nodes are set up the same"
 
 
+def test_locks_of_ordered_queues_are_asked_for_by_the_workload_ordered() -> None:
+    ops = [msgspec.structs.replace(op, value=1000) if op.f == "acquire" else op for op in RUN.ops]
+    asked = msgspec.structs.replace(ASKED, workload=("queue", "ordered"))
+    turns = [call for call in as_recorded(History(ops), asked).calls if call.f == "turn"]
+    assert turns == [Call(id="t10", at=2.0, thread=0, f="turn", workload="ordered")]
+
+
 def test_what_struck_no_node_is_no_act_of_the_schedule() -> None:
     ops = list(RUN.ops)
     nobody = {"nobody": {"holds": True, "reason": "nobody to kill"}}
