@@ -45,12 +45,7 @@ def elements(rows: Rows, chosen: Ints, key_of: Callable[[Event], int]) -> Dealin
     Raises:
         HistoryError: a value is no key.
     """
-    texts: Any = rows.values(chosen).dictionary_encode()  # of all values few are different
-    code = texts.indices.fill_null(len(texts.dictionary)).to_numpy()
-    found = scan(texts.dictionary, _GRAMMAR)
-    plain = np.append(found.plain, False)[code]
-    key = np.zeros(len(found.plain) + 1, np.int64)
-    key[found.row] = found.value
+    key, plain = keys_in(rows, chosen)
     foreign = chosen[~plain]
     unsure = [
         key_of(Event(op, begun, bool(rows.open[at]))) for at, op, begun in rows.events(foreign)
@@ -66,7 +61,17 @@ def elements(rows: Rows, chosen: Ints, key_of: Callable[[Event], int]) -> Dealin
         "begun_ns": np.where(rows.begun < rows.index, rows.begun_ns, -1)[row],
         "says": says,
     }
-    return Dealing(key[code[plain]][told], row, arrays, foreign, frozenset(unsure))
+    return Dealing(key[plain][told], row, arrays, foreign, frozenset(unsure))
+
+
+def keys_in(rows: Rows, chosen: Ints) -> tuple[Ints, Mask]:
+    """The keys of some rows, and which are plain numbers; only of these the key is known."""
+    texts: Any = rows.values(chosen).dictionary_encode()  # of all values few are different
+    code = texts.indices.fill_null(len(texts.dictionary)).to_numpy()
+    found = scan(texts.dictionary, _GRAMMAR)
+    key = np.zeros(len(found.plain) + 1, np.int64)
+    key[found.row] = found.value
+    return key[code], np.append(found.plain, False)[code]
 
 
 class Clean(NamedTuple):

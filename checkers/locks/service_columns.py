@@ -2,14 +2,18 @@
 members are silent, and of no time after the last heal."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.observations import NEVER
-from maxq.checkers.locks.locks import ASKING
+from maxq.checkers.locks.lease_columns import keys_in
+from maxq.checkers.locks.locks import ASKING, asked_of
 from maxq.histories.columns.rows import FAIL, INVOKE, OK, Rows
 from maxq.histories.columns.scan import Ints, Mask
+from maxq.histories.op import HistoryError
 
 
 class Spans:
@@ -49,7 +53,18 @@ def requests(rows: Rows, chosen: Ints, known: Any, margin_ns: int) -> Ints:
         found |= asks & (since_ns < NEVER - known.wait_ns) & ((kind == OK) | (kind == FAIL) & late)
     if known.rest.at_ns < NEVER:
         found |= _after(rows, chosen, known, margin_ns)
-    return chosen[found]
+    return chosen[found | _malformed(rows, chosen)]
+
+
+def _malformed(rows: Rows, chosen: Ints) -> Mask:
+    """What names no key: whoever reads it says so."""
+    _, plain = keys_in(rows, chosen)
+    found = ~plain
+    for at, op, begun in rows.events(chosen[~plain]):
+        with suppress(HistoryError):
+            asked_of(Event(op, begun, bool(rows.open[at])))
+            found[np.searchsorted(chosen, at)] = False
+    return found
 
 
 def _after(rows: Rows, chosen: Ints, known: Any, margin_ns: int) -> Mask:
