@@ -35,6 +35,8 @@ COPY_STORE, CUT_FILE, FLIP_BIT = "copy-store", "cut-file", "flip-bit"
 REPLACE_RELEASE, RELEASE = "replace-release", "release"  # the act, and its argument
 REMOVE_EPOCHS = "remove-epochs"
 TRIM = "trim"
+RESET_CONNECTIONS = "reset-connections"
+WIPE_WRITE, ADD_WRITE = "wipe-write", "add-write"
 READ_LOG = "read-log"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
@@ -155,6 +157,24 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes=REMOVE_EPOCHS, effect="degraded", passes=True, strength=("identity",)),
     # The files are old, and the broker works on: what it deletes then it may delete.
     FaultFacts(strikes=TRIM, effect="degraded", passes=True, color="#D6C3B4"),
+    # Every connection of the time before is gone, and may be made anew at once.
+    FaultFacts(
+        strikes=RESET_CONNECTIONS,
+        effect="degraded",
+        passes=True,
+        strength=("from",),
+        color="#E9DFA0",
+        short="resets",
+    ),
+    # Of each broker of a set; clients may find no way to it.
+    FaultFacts(
+        strikes=WIPE_WRITE,
+        effect="degraded",
+        heals=(ADD_WRITE,),
+        strength=("from",),
+        color="#D0C4E4",
+        short="not writable",
+    ),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(
         strikes="start-partition",

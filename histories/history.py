@@ -70,8 +70,12 @@ class History:
         return self._pairs.get(op.index, -1)
 
     def _other(self, op: Op) -> Op | None:
-        pair = self._pairs.get(op.index)
-        return None if pair is None else self[pair]
+        return self._others.get(op.index)
+
+    @cached_property
+    def _others(self) -> dict[int, Op]:
+        """The other half of each operation that has one, by index."""
+        return {index: self[pair] for index, pair in self._pairs.items()}
 
     @cached_property
     def clients(self) -> tuple[Op, ...]:
@@ -124,7 +128,7 @@ class History:
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
         """What is made of this history under a name; several who ask have one answer, and none may
-        change it."""
+        change it. It is made of operations that a part of a history has, too (`PartHistory`)."""
         if what not in self._made:
             self._made[what] = make()
         made: T = self._made[what]
@@ -154,6 +158,10 @@ class PartHistory(History):
         super().__init__(ops)
         self.timings = timings
         self.__dict__["totals"] = totals  # what would be counted here would be too few
+
+    def as_made_of(self, part: "PartHistory") -> None:
+        """Take what was made `once` of a part, which has all but single operations of this one."""
+        self._made.update(part._made)
 
 
 def pair_up(ops: Sequence[Op]) -> dict[int, int]:

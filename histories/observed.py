@@ -49,6 +49,7 @@ Ids are the controller's persistent ones, from 1; offsets are bytes of the commi
 exclusive. Source: docs/spec/controller-ha.md 6.6, docs/spec/history-format.md 12.2.
 """
 
+from operator import is_
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -85,6 +86,9 @@ ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker said no
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
 GRANTED = "granted"
+# ext of what did not succeed: who was asked (``ip:port``), the code of its answer, if it gave one,
+# and whether it was asked whatever routes say.
+BROKER, CODE, PINNED = "broker", "code", "pinned"
 WRITE = 2  # bit of a topic's permission, as RocketMQ has it
 MASTER_ROLE = "0"  # the role id of a master in routes
 WIPE = fault_facts.WIPE  # of clients as of the nemesis
@@ -154,6 +158,9 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: int | None  # confirmOffset, where it is published
     acting: bool | msgspec.UnsetType = msgspec.UNSET  # of brokers without controllers
     isolated: bool | msgspec.UnsetType = msgspec.UNSET  # of the same: it is not in its group yet
+    copying: bool | msgspec.UnsetType = msgspec.UNSET  # of their slaves: the master's log is copied
+    # Of the same: delay level, in decimal -> how far its queue is delivered, and where it ends.
+    delays: dict[str, tuple[int, int]] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -208,6 +215,7 @@ T = TypeVar("T", ControllerView, ReplicaView, RouteView, ReplicaLog)
 # Equal answers share one value where a table was read, and several checkers ask for the same ones.
 _decoded: dict[int, tuple[Any, Any]] = {}
 _DECODED_MAX = 1024
+_LONG = 8  # epochs; shorter lists are converted as a whole
 
 
 def decoded(op: Op, kind: type[T]) -> T:
@@ -220,12 +228,37 @@ def decoded(op: Op, kind: type[T]) -> T:
     if before is not None and before[0] is op.value and type(before[1]) is kind:
         return before[1]
     try:
-        view = msgspec.convert(op.value, kind)
+        view = _replica(op.value) if kind is ReplicaView else msgspec.convert(op.value, kind)
     except msgspec.ValidationError as error:
         raise HistoryError(f"value of {op.index} is no {kind.__name__}: {error}") from None
     if len(_decoded) >= _DECODED_MAX:
         _decoded.clear()
     _decoded[id(op.value)] = op.value, view
+    return view
+
+
+# The last list of epochs of each broker, and its views.
+_lists: dict[str, tuple[list[Any], tuple[EpochView, ...]]] = {}
+
+
+def _replica(value: Any) -> Any:
+    """A broker's answer; epochs that it shares with its last one are converted once
+    (`maxq.histories.text.Grown`)."""
+    node, epochs = (value.get("node"), value.get("epochs")) if type(value) is dict else (None, None)
+    if type(node) is not str or type(epochs) is not list or len(epochs) < _LONG:
+        return msgspec.convert(value, ReplicaView)
+    before, views = _lists.get(node, ([], ()))
+    same = max(min(len(before), len(epochs)) - 1, 0)
+    if not all(map(is_, before[:same], epochs)):
+        same = 0
+    try:
+        rest = msgspec.convert({**value, "epochs": epochs[same:]}, ReplicaView)
+    except msgspec.ValidationError:
+        return msgspec.convert(value, ReplicaView)  # names the place in the whole list
+    view = msgspec.structs.replace(rest, epochs=views[:same] + rest.epochs)
+    if len(_lists) >= _DECODED_MAX:
+        _lists.clear()
+    _lists[node] = epochs, view.epochs
     return view
 
 

@@ -15,10 +15,11 @@ import pyarrow as pa
 from maxq.histories.aliases import current_f
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.text import checked, decode_value, encode_value
+from maxq.histories.text import Grown, checked, decode_value, encode_value
 
 SCHEMA_VERSION = "1"
 KNOWN_MAX = 4096  # texts whose values are remembered
+LONG = 512  # characters; of longer texts the last ones are remembered
 _META: dict[bytes | str, bytes | str] = {"maxq.schema": SCHEMA_VERSION}
 _FIELDS = (
     pa.field("run_id", pa.string(), nullable=False),
@@ -81,11 +82,12 @@ class Values:
     """Decodes the texts of rows; equal texts short after each other give one value.
 
     Observers get the same answer most of the time, so that most of what they say is decoded once,
-    and held once.
+    and held once. What grows from one answer to the next is held once too.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
+        self._grown = Grown()
 
     def of(self, text: str | None) -> Any:
         """The value of a text; None of none.
@@ -95,6 +97,8 @@ class Values:
         """
         if text is None:
             return None
+        if len(text) > LONG:
+            return self._grown.value(text)
         if text not in self._known:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
@@ -108,9 +112,7 @@ class Values:
             HistoryError: a row is none.
         """
         names = batch.schema.names
-        columns = (
-            batch[name].to_pylist() if name in names else [None] * len(batch) for name in _READ
-        )
+        columns = (_cells(batch[name]) if name in names else [None] * len(batch) for name in _READ)
         return [self.op(*cells) for cells in zip(*columns, strict=True)]
 
     def op(
@@ -127,6 +129,15 @@ class Values:
         checked(index, time, kind, who, f)
         return Op(kind, who, current_f(f, who), self.of(value), self.of(error), index, time,
                   beside or None)  # fmt: skip
+
+
+def _cells(column: "pa.Array[Any]") -> list[Any]:
+    """The cells of a column; of a coded one each text is made once."""
+    if not isinstance(column, pa.DictionaryArray):
+        return column.to_pylist()
+    texts = [*column.dictionary.to_pylist(), None]
+    codes: list[Any] = column.indices.fill_null(len(texts) - 1).to_pylist()
+    return [texts[code] for code in codes]
 
 
 _READ = ("index", "time", "type", "process", "process_name", "f", "value", "error", "ext")

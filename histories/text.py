@@ -16,6 +16,7 @@ Source: docs/spec/history-format.md 9.2.
 import math
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, get_args
 
 import msgspec
@@ -38,6 +39,11 @@ _NO_BRACKETS = bytes(n for n in range(256) if n not in b"[]{}")
 _ATOMS = frozenset((type(None), bool, int, str))
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder()
+
+_KEY = '"epochs":'
+_NUMBERS = re.compile(r"\[\[[0-9,]+\](?:,\[[0-9,]+\])*\]")
+_HEADS_MAX = 256  # texts before a list that are remembered: about one a broker
+_HEAD = 64  # characters
 
 
 def encode_value(value: Any) -> bytes:
@@ -224,3 +230,72 @@ def _frozen(value: Any, what: str) -> Any:
     if type(value) is dict:
         raise HistoryError(f"{what} is a map: not supported")
     return value
+
+
+class Grown:
+    """Decodes texts whose list grows from one to the next.
+
+    A broker says all its epochs each time: after some hundred elections an answer is 10 KB of text
+    of which a few bytes are new, and an hour of answers is half a gigabyte. So a list shares its
+    elements with that of an earlier text that began alike: nobody may change either.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[str, list[Any]]] = {}
+        self._values: dict[str, tuple[str, Any]] = {}
+
+    def value(self, text: str) -> Any:
+        """What `decode_value` gives of it; the same object as of the last text that began alike, if
+        that is the same text.
+
+        Raises:
+            HistoryError: the text is no value.
+        """
+        head = text[:_HEAD]
+        before = self._values.get(head)
+        if before is not None and before[0] == text:
+            return before[1]
+        if len(self._values) >= _HEADS_MAX:
+            self._values.clear()
+        found = self._decoded(text)
+        self._values[head] = text, found
+        return found
+
+    def _decoded(self, text: str) -> Any:
+        """What `decode_value` gives of it.
+
+        Raises:
+            HistoryError: the text is no value.
+        """
+        at = text.find(_KEY + "[[")
+        end = text.find("]]", at) + 2
+        if at < 0 or end < 2 or text.find(_KEY, end) >= 0:
+            return decode_value(text)
+        found = self._list(text[:at], text[at + len(_KEY) : end])
+        if found is None:
+            return decode_value(text)
+        with suppress(HistoryError):  # whose words are those of the whole text
+            rest = decode_value(f"{text[:at]}{_KEY}null{text[end:]}")
+            if type(rest) is dict and rest.get("epochs", found) is None:
+                rest["epochs"] = found
+                return rest
+        return decode_value(text)  # it is not the value's own list
+
+    def _list(self, head: str, text: str) -> list[Any] | None:
+        """The list of a text; None: it is to be read by other means."""
+        known, before = self._last.get(head, ("[", []))
+        shared = text.startswith(known)
+        tail = "[" + text[len(known) :] if shared else text
+        if not _NUMBERS.fullmatch(tail):
+            return None
+        try:
+            found: list[Any] = _DECODER.decode(tail)
+        except NOT_JSON:
+            return None
+        if shared:
+            found = before + found
+        if len(self._last) >= _HEADS_MAX:
+            self._last.clear()
+        # The last element's end grows; it is read anew each time.
+        self._last[head] = text[: text.rfind("[")], found[:-1]
+        return found

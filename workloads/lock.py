@@ -140,7 +140,7 @@ class Locker:
         outcome = await attempt(broker, f"maxq-{op.process}", queue)
         if isinstance(outcome, Ok):
             return Ok(op.value, ext={"broker": broker})
-        return msgspec.structs.replace(outcome, ext={"broker": broker})
+        return msgspec.structs.replace(outcome, ext={**(outcome.ext or {}), "broker": broker})
 
     async def close(self) -> None:
         self._session.close()

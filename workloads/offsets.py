@@ -13,7 +13,7 @@ knows is to be seen before anybody commits to it. Operations (`maxq.histories.ob
 Brokers copy offsets from their master every few seconds, not with the log. At the end each client
 commits once more; then nothing happens for longer than that takes, another replica is made master,
 and each asks for its offset. A pair has no such election: there the clients ask once the faults are
-healed and masters take messages again. Claims: O1, and of pairs P4 and P5.
+healed and masters take messages again. Claims: O1, and of pairs P4 to P6.
 """
 
 import asyncio

@@ -136,14 +136,15 @@ class Reader:
         self._turn += 1
         offset = self._positions[key]
         found = await self._session.poll(self._keys[key], offset)
+        of_set = {"node": self._keys[key].broker_set}
         if isinstance(found, Fail):
-            return found
+            return msgspec.structs.replace(found, ext=of_set | (found.ext or {}))
         if found.next_offset < offset:
             # A broker whose log ends before what was read; often a master that is none any more.
             # If messages are lost, the last read will show it: to go back now would only read the
             # same again from the real one.
             return Fail(["offset-moved", [offset, found.next_offset]])
-        ext: dict[str, Any] = {"node": self._keys[key].broker_set, "broker": found.broker}
+        ext: dict[str, Any] = {**of_set, "broker": found.broker}
         self._positions[key] = found.next_offset
         if found.next_offset >= found.max_offset and not found.messages and not found.retry:
             ext["end"] = {key: found.max_offset}

@@ -163,7 +163,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     for a client that is silent, `client_lease_ns` how long the client relies on it. `recovery_ns`
     bounds what liveness claims promise, from the last heal on; `shrink_ns` how long a silent
     replica may stay in a SyncStateSet; `eviction_ns` how long a silent broker may stay in a name
-    server's table. Where brokers have no ids (`has_ids`) they are distinguished
+    server's table, `relisting_ns` how long one that runs may be missing there. Where brokers have
+    no ids (`has_ids`) they are distinguished
     by their addresses; `absent` are the claims that the target cannot show. `purpose` are the
     claims that the run is there for. `part` says how much of its time a run lasted that was asked
     to end early, for people; empty: all. `grounds` are those of a history that declares none
@@ -185,6 +186,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     recovery_ns: int = 20_000_000_000
     shrink_ns: int = 8_000_000_000
     eviction_ns: int = 127_000_000_000
+    relisting_ns: int = 35_000_000_000
     has_ids: bool = True
     absent: tuple[str, ...] = ()
     purpose: tuple[str, ...] = ()

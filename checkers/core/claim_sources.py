@@ -147,21 +147,41 @@ DECISIONS: dict[str, Decision] = {
     "N2": Decision(
         f"{CODE}: the permission goes with the master's entry",
         "An operator who adds the permission meanwhile (327), and a topic that is registered by "
-        "itself (217), give it back: no act of a run does.",
+        "itself (217), give it back: after `add-write` it is not judged of that set, nor is N12, "
+        "until the master is back; no act of a run does the other.",
     ),
     "N5": Decision(
         f"{CODE}: who ends is taken off at the end of its connection",
         "A broker that is cut off and lives stays up to 120 s, the 5 s between looks added; so "
         "does one whose host vanished. Cuts are excepted, and processes end with their sockets.",
     ),
+    "N7": Decision(
+        f"{CODE}: a name server drops who lost its connection, at once",
+        "RocketMQ's broker registers again when its period is over, ours at the next second. It "
+        "registers with the name servers that it found to answer, for which it looks each 3 s.",
+    ),
+    "N9": Decision(
+        f"{CODE}: name servers do not speak with each other",
+        "What one has missed it learns from the brokers' next registration, or by an eviction.",
+    ),
     "N10": Decision(
         f"{CODE}: a registration with a lower stateVersion is ignored",
         "RocketMQ lets a newer master wait while the entry of an older one lives: the claim "
         "begins after the recovery bound.",
     ),
+    "N11": Decision(
+        f"{CODE}: a name server keeps no table over a restart",
+        "Until the brokers have registered it may show a part of them, and an acting master beside "
+        "one that lives: that breaks nothing within the bound.",
+    ),
     "N13": Decision(
         f"{CODE}: a registration with a lower stateVersion is ignored",
         "As N10. 5.0.0 and 5.1.0 register no stateVersion, and are not judged.",
+    ),
+    "P3": Decision(
+        f"{OURS}: no document says what a master does that cannot reach a slave",
+        "RocketMQ waits for ever for every member that is listed, which breaks the claim. It does "
+        "not say that it is isolated, so it is judged of the reference alone.",
     ),
     "P4": Decision(
         f"{OURS}: no document says what a master takes from its slaves",
@@ -174,6 +194,10 @@ DECISIONS: dict[str, Decision] = {
         f"{OURS}, as P4",
         "RocketMQ puts a slave's table of the same version over the master's own, which breaks the "
         "claim after an ordinary kill.",
+    ),
+    "P6": Decision(
+        f"{CODE}: offsets are copied beside the log, each minute, and written each 5 s",
+        "5.5.0's slaves cannot read the copy once any consumer has pulled, as in O1.",
     ),
     "O1": Decision(
         f"{CODE}: nothing is promised in writing, slaves copy offsets about every 10 s",

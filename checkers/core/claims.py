@@ -488,6 +488,18 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("group_forgotten_with_member",),
     ),
     Claim(
+        id="N7",
+        promise="A broker whose connections with a name server were reset is listed there again "
+        "within the period in which it registers and 5 s, if both were undisturbed since.",
+        source=ROUTES,
+        of_stores=True,
+        in_pairs=(),
+        grounds=(NAMESRV, BROKER),
+        undisturbed=True,
+        checker="listings",
+        mutants=("unchanged_is_not_registered",),
+    ),
+    Claim(
         id="N8",
         promise="A name server lets clients write to a broker set again as soon as its master is "
         "registered again.",
@@ -501,6 +513,19 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("evicted_comes_back_by_heartbeat", "write_not_restored"),
     ),
     Claim(
+        id="N9",
+        promise="Two name servers have the same table of a broker set, with all faults healed, "
+        "once neither has changed for the longer of an eviction and 2 s, and the period in which "
+        "brokers register and 5 s.",
+        source=ROUTES,
+        of_stores=True,
+        in_pairs=(),
+        grounds=(NAMESRV, RECOVERY),
+        undisturbed=True,
+        checker="listings",
+        mutants=("registers_with_one",),
+    ),
+    Claim(
         id="N10",
         promise="A name server lists a master as master under the conditions of N6, once it has "
         "led for the recovery bound or was listed so before, while controllers know of no newer "
@@ -511,6 +536,19 @@ CLAIMS: tuple[Claim, ...] = (
         undisturbed=True,
         checker="routes",
         mutants=("state_version_ignored",),
+    ),
+    Claim(
+        id="N11",
+        promise="A name server that was started lists each registered broker that runs, within "
+        "the period in which brokers register and 5 s, if both were undisturbed since, and no "
+        "broker that had gone before.",
+        source=ROUTES,
+        of_stores=True,
+        in_pairs=(),
+        grounds=(NAMESRV, BROKER),
+        undisturbed=True,
+        checker="listings",
+        mutants=("slave_needs_master",),
     ),
     Claim(
         id="N12",

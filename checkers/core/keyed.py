@@ -123,8 +123,8 @@ class KeyedChecker(Alone):
 def events_of(history: History, kinds: Collection[str]) -> Iterator[Event]:
     """The events of clients of some kinds, in order."""
     completion = history.completion
-    for op in history.clients:
-        if op.f in kinds:
+    for op in history.of_f(*kinds):
+        if op.is_client:
             other = completion(op)
             yield Event(op, None, other is None) if op.type == "invoke" else Event(op, other, False)
 

@@ -5,7 +5,7 @@ are. Source: docs/spec/acting-master.md 8.3 and 8.4.
 """
 
 from maxq.checkers.core.claim import COPIED, PAIRS, Claim
-from maxq.checkers.core.promises import ACTS, SYNCED
+from maxq.checkers.core.promises import ACTS, READS, SYNCED
 from maxq.histories.grounds import BROKER, NAMESRV, RECOVERY
 
 RETURNS = "docs/spec/acting-master.md 8.4"
@@ -57,6 +57,32 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         mutants=("acting_takes_sends",),
     ),
     Claim(
+        id="A5",
+        promise="Consumers read from the slave that acts for a lost master, up to what it held of "
+        "what was acknowledged, from 5 s after the bound of A1 on, under its conditions.",
+        source=PAIRS,
+        needs=(ACTS, READS),
+        after_power=(SYNCED,),
+        in_pairs=(ACTS, READS),
+        of_stores=True,
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="acting-service",
+        mutants=("slave_reads_after_cut",),
+    ),
+    Claim(
+        id="A6",
+        promise="From then on it refuses no request for the offsets of a group that it knows, nor "
+        "for locks.",
+        source=PAIRS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="acting-service",
+        mutants=("acting_refuses_offsets",),
+    ),
+    Claim(
         id="A8",
         promise="A message of a pair is acknowledged only once it is on as many logs as "
         "inSyncReplicas says.",
@@ -74,6 +100,20 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
             "pair_acks_alone",
             "sent_is_copied",
         ),
+    ),
+    Claim(
+        id="A11",
+        promise="A slave that runs beside its master copies its log again, at the latest 35 s "
+        "after a fault (20 s with fast timing), while name servers run and nobody is cut off.",
+        source=PAIRS,
+        needs=(ACTS,),
+        after_power=(SYNCED,),
+        in_pairs=(ACTS,),
+        of_stores=True,
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="rejoining",
+        mutants=("never_dials_again",),
     ),
     Claim(
         id="P1",
@@ -100,6 +140,18 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         mutants=("waits_for_the_dead",),
     ),
     Claim(
+        id="P3",
+        promise="Nor does it for longer than that where a cut parts it from a slave, while name "
+        "servers run and none is cut off from a broker.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="pre-online",
+        mutants=("waits_for_the_unreachable",),
+    ),
+    Claim(
         id="P4",
         promise="A pair's master that is online again knows every offset that a slave took for it "
         "and acknowledged, unless that slave was struck since, or cut off from it or a name "
@@ -110,7 +162,7 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         of_stores=True,
         grounds=(BROKER,),
         undisturbed=True,
-        checker="pre-online",
+        checker="pair-offsets",
         mutants=("empty_group_goes_online", "equal_version_is_theirs"),
     ),
     Claim(
@@ -123,7 +175,45 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         of_stores=True,
         grounds=(BROKER,),
         undisturbed=True,
-        checker="pre-online",
+        checker="pair-offsets",
         mutants=("whole_table_replaced",),
+    ),
+    Claim(
+        id="P6",
+        promise="A fail-over takes back no offset that a pair's master acknowledged so long before "
+        "it was struck that its slave could copy and write it (30 s, of RocketMQ 75 s), while both "
+        "and the name servers were undisturbed.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        of_stores=True,
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="pair-offsets",
+        mutants=("offsets_taken_by_version",),
+    ),
+    Claim(
+        id="P7",
+        promise="A pair's master that is online has no delay progress beyond the end of a level's "
+        "queue.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER,),
+        undisturbed=True,
+        checker="delay-progress",
+        mutants=("progress_beyond_queue",),
+    ),
+    Claim(
+        id="P8",
+        promise="No name server lists a pair's slave that has started before it copies the log of "
+        "a master that all of them list.",
+        source=RETURNS,
+        needs=(ACTS,),
+        in_pairs=(ACTS,),
+        grounds=(BROKER, NAMESRV),
+        undisturbed=True,
+        checker="pre-online",
+        mutants=("slave_lists_itself_first",),
     ),
 )

@@ -41,6 +41,7 @@ SYNC_MASTER = Need("broker:brokerRole", "SYNC_MASTER")
 TWO_COPIES = Need("broker:inSyncReplicas", "2")
 NO_DEGRADING = Need("broker:enableAutoInSyncReplicas", "false")
 ACTS = Need("broker:enableSlaveActingMaster", "true")
+READS = Need("broker:slaveReadEnable", "true")
 SHOWS = Need("namesrv:supportActingMaster", "true")
 
 MODE, PAIR = "broker:enableControllerMode", "false"  # in a run's effective settings
@@ -59,6 +60,7 @@ DEFAULTS: dict[str, str] = {
     SYNC_MASTER.key: "ASYNC_MASTER",
     NO_DEGRADING.key: "false",
     ACTS.key: "false",
+    READS.key: "false",
     SHOWS.key: "false",
 }
 # How promising each value is, where brokers of a set differ; numbers count as they are.
@@ -71,6 +73,7 @@ _STRENGTH: dict[str, tuple[str, ...]] = {
     SYNC_MASTER.key: ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),  # a slave acknowledges nothing
     NO_DEGRADING.key: ("true", "false"),
     ACTS.key: ("false", "true"),
+    READS.key: ("false", "true"),
     SHOWS.key: ("false", "true"),
 }
 # Keys that promise nothing and take nothing away: periods, time-outs, sizes. The bounds of liveness
@@ -98,7 +101,6 @@ NEUTRAL = frozenset(
         "broker:deleteFileBatchMax",
         "broker:timerWheelEnable",
         "broker:autoCreateTopicEnable",
-        "broker:slaveReadEnable",
         "broker:transactionTimeOut",
         "broker:transactionCheckInterval",
     )

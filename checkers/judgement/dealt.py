@@ -53,7 +53,10 @@ class Small:
     def history(self, more: Sequence[Op] = ()) -> PartHistory:
         """It as a history, with some operations more, which are taken for slim ones."""
         known = {op.index: op for op in [*self.ops, *more]}
-        return PartHistory((known[index] for index in sorted(known)), self.totals, self.timings)
+        found = PartHistory((known[index] for index in sorted(known)), self.totals, self.timings)
+        if more:
+            found.as_made_of(self.alone)
+        return found
 
 
 class Request(NamedTuple):

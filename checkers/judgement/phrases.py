@@ -182,6 +182,38 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a master that was back stayed isolated",
         "{n} times a master that was back stayed isolated",
     ),
+    "waits-for-unreachable": (
+        "a master that was back waited for a slave that it could not reach",
+        "{n} times a master that was back waited for a slave that it could not reach",
+    ),
+    "copied-offset-lost": (
+        "a slave lacked an offset that it had had the time to copy",
+        "{n} times a slave lacked an offset that it had had the time to copy",
+    ),
+    "acting-not-readable": (
+        "nobody could read from a slave that acted",
+        "{n} times nobody could read from a slave that acted",
+    ),
+    "acting-lacks-message": (
+        "a slave that acted did not show a message that it had",
+        "{n} times a slave that acted did not show a message that it had",
+    ),
+    "acting-refuses": (
+        "a slave that acted refused what a slave can do",
+        "{n} times a slave that acted refused what a slave can do",
+    ),
+    "slave-stands-still": (
+        "a slave copied nothing of its master's log",
+        "{n} times a slave copied nothing of its master's log",
+    ),
+    "uncopied-listed": (
+        "a slave was listed before it copied its master's log",
+        "{n} times a slave was listed before it copied its master's log",
+    ),
+    "progress-beyond-queue": (
+        "a master's delay progress was beyond its queue",
+        "{n} times a master's delay progress was beyond its queue",
+    ),
     "acting-offset-lost": (
         "a master lost an offset that its slave had taken for it",
         "{n} times a master lost an offset that its slave had taken for it",
@@ -277,6 +309,18 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "living-broker-not-listed": (
         "a name server did not list a broker that runs",
         "{n} times a name server did not list a broker that runs",
+    ),
+    "reset-broker-not-listed": (
+        "a name server did not list a broker again whose connections were reset",
+        "{n} times a name server did not list a broker again whose connections were reset",
+    ),
+    "namesrvs-differ": (
+        "two name servers had different tables with all faults healed",
+        "{n} times two name servers had different tables with all faults healed",
+    ),
+    "restarted-namesrv-differs": (
+        "a name server that was started did not list who runs, or listed who had gone",
+        "{n} times a name server that was started did not list who runs, or listed who had gone",
     ),
     "master-not-writable": (
         "a name server let nobody write to a master that was back",

@@ -11,6 +11,7 @@ from maxq.checkers.core.promises import DEFAULTS, unknown_keys
 from maxq.checkers.evidence.observations import listed
 from maxq.checkers.judgement.phrases import said as phrase
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.replication.pairs import failovers
 
 LOST, ACKNOWLEDGED = "durability:lost", "durability:acknowledged"
 # What `--fail-on` counts, by the names of anomalies: what was lost, and what was shown and gone, or
@@ -52,6 +53,27 @@ def nothing_lost(results: Results) -> str:
     if lost or not of or s6 is None or s6.status not in ("kept", "not promised"):
         return ""
     return f"none of {of:,} acknowledged messages was lost"
+
+
+def acting(results: Results) -> str:
+    """``1 time a slave acted for its master, 15.3 s in all; …``; empty where none did."""
+    of = {name: results.counts.get(f"failovers:{name}", 0) for name in failovers.NAMES}
+    times = of[failovers.ACTED]
+    if not times:
+        return ""
+    seconds = of[failovers.ACTING_MS] / 1000
+    plural = "" if times == 1 else "s"
+    said = [f"{times} time{plural} a slave acted for its master, {seconds:.1f} s in all"]
+    if back := of[failovers.RETURNED]:
+        said.append(f"{back} time{'' if back == 1 else 's'} a master came back into its group")
+    moved = [
+        f"{n:,} {what}{'' if n == 1 else 's'}"
+        for n, what in ((of[failovers.DELAYED_MOVED], "delayed message"),
+                        (of[failovers.HALF_MOVED], "transaction")) if n
+    ]  # fmt: skip
+    if moved:
+        said.append(f"{' and '.join(moved)} came from another broker set meanwhile")
+    return "; ".join(said)
 
 
 def word(results: Results) -> str:

@@ -22,7 +22,7 @@ Claims: L6, L7, L8, L9 (docs/spec/acting-master.md 8.2), in strict mode.
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import node_of
@@ -35,6 +35,10 @@ from maxq.checkers.locks.locks import ASKING, REQUEST_NS, Asked, asked_of
 from maxq.histories.fault_facts import GONE
 from maxq.histories.history import History
 from maxq.histories.observed import ACQUIRE, NOT_GRANTED, RELEASE
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 CLAIMS = ("L6", "L7", "L8", "L9")
 TIMED = ("L6", "L8", "L9")
@@ -95,6 +99,11 @@ class LockService(KeyedChecker):
         since_ns = NEVER if rest.doubt or not _plain(history) else rest.at_ns + wait_ns
         rest = rest._replace(at_ns=since_ns)
         return Known(tuple(_quorate(history, context)), rest, lease_ns, wait_ns)
+
+    def sift(self, rows: "Rows", chosen: "Ints", known: Known) -> "Ints":
+        from maxq.checkers.locks import service_columns  # numpy, for those who have columns
+
+        return service_columns.requests(rows, chosen, known, REQUEST_NS)
 
     def rows(self, event: Event, known: Known) -> Iterator[tuple[int, Asked]]:
         yield asked_of(event)

@@ -171,6 +171,9 @@ def _links(log: "_Log") -> Links:
     return links(log.sent_at[chain].tolist(), zip(one, two, strict=True))
 
 
+_NONE = slice(0, 0)
+
+
 class _Log:
     """The columns of one key, each kind of element by itself, and its order.
 
@@ -320,24 +323,22 @@ class _ByProcess:
 
     def __init__(self, process: Ints, at: Ints) -> None:
         self._order = order_of(process)
-        self._process = process[self._order]
+        mine = process[self._order]
         self._at = at[self._order]
-
-    def _bounds(self, process: int) -> tuple[int, int]:
-        low, high = np.searchsorted(self._process, [process, process + 1])
-        return int(low), int(high)
+        first = np.flatnonzero(np.diff(mine, prepend=mine[:1] - 1)).tolist()
+        ends = [*first[1:], len(mine)]
+        self._of = dict(zip(mine[first].tolist(), map(slice, first, ends), strict=True))
 
     def of(self, process: int) -> Ints:
         """The elements of a process."""
-        low, high = self._bounds(process)
-        return self._order[low:high]
+        mine: Ints = self._order[self._of.get(process, _NONE)]
+        return mine
 
     def counts(self, process: int, steps: Sequence[Assignment]) -> Ints:
         """How many elements a process has before each of some steps, and up to each; shape
         (2, steps)."""
-        low, high = self._bounds(process)
         at = np.array([step.at for step in steps], np.int64)
-        mine = self._at[low:high]
+        mine = self._at[self._of.get(process, _NONE)]
         return np.array([np.searchsorted(mine, at), np.searchsorted(mine, at, "right")], np.int64)
 
 

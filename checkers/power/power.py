@@ -38,9 +38,15 @@ UNPLANTED: Mapping[str, str] = {
     "B13": "only a run in which a log gets old has a place for it",
     "A8": "only whole logs show which copies there are, and no single answer about one",
     **dict.fromkeys(
-        ("A1", "A2", "A3", "A4", "P1", "P2", "P4", "P5", "N2", "N3", "N4", "N8", "N12"),
+        (
+            *("A1", "A2", "A3", "A4", "A5", "A6", "A11", "P1", "P2", "P3", "P4", "P5", "P6"),
+            *("P7", "P8", "N2", "N3", "N4", "N8", "N12"),
+        ),
         "only a pair whose master is away has a place for it",
     ),
+    "N7": "only a run in which connections were reset has a place for it",
+    "N9": "no single answer breaks it: a name server's table must stay another one",
+    "N11": "only a run in which a name server was started has a place for it",
     "L6": "no single answer breaks it: several requests in a row must fail",
     "L7": "only a set that has lost its majority has a place for it",
     **dict.fromkeys(("L8", "L9"), "only a lock that is left alone for a lease has a place for it"),

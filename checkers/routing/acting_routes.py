@@ -7,6 +7,9 @@ back.
   written to.
 - N8: once the master of such a group is registered again, the group may be written to at once.
 
+An operator's orders count as well: once write permission was given by hand (327), N2 is not judged
+of that set before its master is seen again, and N8 not while it is taken by hand (205).
+
 One operation asks for the raw table, then for the routes, then for the raw group. Where the two are
 alike the routes are of the same group, unless it changed twice in between; so what is wrong counts
 where two answers in succession show it of one group, which then had to change four times.
@@ -20,6 +23,7 @@ from typing import Any, NamedTuple
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.observations import NEVER, Sighting, sightings
 from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.checkers.routing.orders import Orders
 from maxq.histories.history import History
 from maxq.histories.observed import MASTER_ROLE, OBSERVE_ROUTE, WRITE, RouteView
 from maxq.histories.op import HistoryError
@@ -78,6 +82,8 @@ def _case(history: History) -> Case:
     case = Case(judged=dict.fromkeys(ActingRoutes.claims, 0))
     before: dict[tuple[str, str, str], tuple[Said, Shown]] = {}  # of claim, name server and set
     masterless: set[tuple[str, str]] = set()
+    mastered: dict[tuple[str, str], int] = {}  # the last question whose answer showed a master
+    orders = Orders(history)
     reported: set[tuple[str, str, str]] = set()
     strange = (op.index for op in history.nemesis if not history.kinds.knows(op.f))
     until = min(strange, default=NEVER)
@@ -87,8 +93,14 @@ def _case(history: History) -> Case:
             back = place in masterless and not shown.masterless
             if shown.masterless and shown.steady:
                 masterless.add(place)
+            if not shown.masterless:
+                mastered[place] = s.begun
             for claim, wrong in _judged(shown, back=back):
                 if claim in LASTING and s.at > until:
+                    continue
+                if claim == "N2" and orders.opened(shown.set, s, mastered.get(place, -1)):
+                    continue
+                if claim == "N8" and orders.closed(shown.set, s):
                     continue
                 case.judged[claim] += 1
                 key = (claim, *place)

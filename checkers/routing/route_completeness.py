@@ -153,7 +153,7 @@ def undisturbed_replicas(
     for namesrv, reported in by_node(answers).items():
         for node, seen in sorted(lives.items()):
             spans = welcome.undisturbed.of([namesrv, node])
-            for _, living in groupby(_between(reported, seen, spans), key=_span):
+            for _, living in groupby(around(reported, seen, spans), key=_span):
                 yield from _due(living, welcome)
 
 
@@ -161,7 +161,7 @@ def _span(one: Living) -> Interval:
     return one.span
 
 
-def _between(
+def around(
     answers: Answers, seen: Sequence[Sighting[ReplicaView]], spans: Spans
 ) -> Iterator[Living]:
     """The answers with an answer of the broker before and after, at one address and in one time."""

@@ -9,7 +9,8 @@ so long nothing is judged.
 
 - N4: a broker that is killed or held is listed no more, whoever of its set goes on.
 - N12: of a set without its master the route shows the smallest slave that runs, where nothing has
-  been done to any of its slaves nor to the name server for the recovery bound.
+  been done to any of its slaves nor to the name server for the recovery bound, and no operator has
+  opened the set meanwhile (327).
 
 Claims: N4, N12 (docs/spec/acting-master.md 8.1).
 """
@@ -24,6 +25,7 @@ from maxq.checkers.evidence.observations import Sighting, replica_sightings, sig
 from maxq.checkers.evidence.quiescence import Interval, Lull, lulls, slice_between
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.routing.acting_routes import shown_in
+from maxq.checkers.routing.orders import Orders
 from maxq.histories.history import History
 from maxq.histories.observed import MASTER_ROLE, OBSERVE_ROUTE, RouteView
 from maxq.histories.op import HistoryError
@@ -54,7 +56,7 @@ class SilentBrokers:
 
 def _case(history: History, context: Context) -> Case:
     case = Case(judged=dict.fromkeys(CLAIMS, 0))
-    addresses, acts = _addresses(history), faults(history)
+    addresses, acts, orders = _addresses(history), faults(history), Orders(history)
     said = sightings(history, OBSERVE_ROUTE, RouteView)
     ends = [s.at for s in said]
     reported: set[tuple[str, str, str, Interval]] = set()
@@ -65,7 +67,9 @@ def _case(history: History, context: Context) -> Case:
                 continue
             for name, nodes in sorted(context.broker_sets.items()):
                 known = {n: addresses[n] for n in nodes if n in addresses}
-                still = _recently(acts, [s.view.node, *nodes[1:]], time.at_ns - context.recovery_ns)
+                since_ns = time.at_ns - context.recovery_ns
+                still = orders.opened_without(name, nodes[0], s)
+                still = still or _recently(acts, [s.view.node, *nodes[1:]], since_ns)
                 for claim, found in (
                     *_silent(name, s, known, gone, calm),
                     *(() if still else _acting(name, s, nodes, known, gone)),

@@ -12,7 +12,8 @@ from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.terminal import echo, one_line
 from maxq.harness.environments.choose import DOCKER, LOCAL, SIMULATED
-from maxq.harness.experiments import campaign, scenario
+from maxq.harness.experiments import campaign
+from maxq.harness.experiments.scenarios import kept_scenario, scenario
 from maxq.harness.experiments.upgrade.plans import upgrades
 from maxq.harness.run import plugins
 from maxq.harness.run.judging import every_checker
@@ -73,6 +74,10 @@ def _targets() -> Iterator[tuple[str, str]]:
 
 
 def _scenarios() -> Iterator[tuple[str, str]]:
+    for name in kept_scenario.names():
+        one = kept_scenario.kept_scenario_of(name)
+        if one is not None:
+            yield name, f"{one.script.header.name}; kept by the reference"
     for name in scenario.names():
         found = scenario.scenario_of(name)
         known = found.known
@@ -106,7 +111,7 @@ LISTED: dict[str, tuple[str, Callable[[], Rows]]] = {
     "claims": ("what is promised", lambda: [(c.id, c.promise) for c in BY_ID.values()]),
     "mutants": ("seeded bugs of the reference",
                 lambda: [(name, mutants.title(name)) for name in mutants.names()]),
-    "scenarios": ("known bugs of releases, for `maxq scenario`", _scenarios),
+    "scenarios": ("what releases break or a cluster keeps, for `maxq scenario`", _scenarios),
     "upgrades": ("for `maxq upgrade`", _upgrades),
     "campaigns": ("those that come with Max-Q, for `maxq campaign`", campaign.built_in),
     "plugins": ("what is not Max-Q's own, and where it is from",

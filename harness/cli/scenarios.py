@@ -1,5 +1,6 @@
 """Commands on scenarios: ``maxq scenario``, ``maxq bisect``."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,16 @@ import click
 from maxq.harness.cli.given.param_types import Duration, Name, Target
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.schedules import STORE
+from maxq.harness.cli.show import show
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.experiments.bisect import Bisection, between
-from maxq.harness.experiments.scenario import (
+from maxq.harness.experiments.scenarios.bisect import Bisection, between
+from maxq.harness.experiments.scenarios.kept_scenario import (
+    KeptScenario,
+    kept_scenario_of,
+    misses,
+    run_kept,
+)
+from maxq.harness.experiments.scenarios.scenario import (
     HEAD,
     TRIALS_MAX,
     Shown,
@@ -60,20 +68,47 @@ class Release(Target):
     type=click.IntRange(1, TRIALS_MAX),
     default=TRIALS_MAX,
     show_default=True,
-    help="trials at most, of which three must be bad",
+    help="trials of a known bug at most, of which three must be bad",
 )
 @BASE_IMAGE
 @STORE
 def scenario_command(
     scenarios: tuple[str, ...], environment: str, times: int, base_image: str, store: Path
 ) -> int:
-    """Show that a release of RocketMQ has a known bug and another has not.
+    """Show that a release of RocketMQ has a known bug and another has not, or what a cluster keeps.
 
     `maxq list scenarios` names those that come with Max-Q; a schedule's file will do whose header
-    says what it is known to show. The same command again goes on where the last one was cut off.
+    says what it shows. A known bug is tried on both releases, and the same command again goes on
+    where the last one was cut off; what is kept is shown by one run.
     """
+    kept = [found for name in scenarios if (found := kept_scenario_of(name)) is not None]
+    codes = [_show_kept(one, store, environment, base_image) for one in kept]
+    known = [name for name in scenarios if kept_scenario_of(name) is None]
+    if known:
+        codes.append(_show_known(known, store, environment, base_image, times))
+    return max(codes)
+
+
+def _show_kept(one: KeptScenario, store: Path, environment: str, base_image: str) -> int:
+    folder = store.resolve() / "scenarios" / one.name
+    judged = run_kept(one, folder, environment=environment, base_image=base_image)
+    show(judged, as_json=False, verbose=False)
+    missing = [*misses(one.keeps, judged.results)]
+    for text in missing:
+        echo(f"{one.name}: {text}")
+    if missing:
+        echo(f"{one.name}: not shown")
+        return 1 if judged.results.valid is False else 2
+    times = ", ".join(f"{name} {judged.results.counts[name]:,}" for name in one.keeps.counts)
+    echo(f"{one.name}: kept were {', '.join(one.keeps.claims)}; counted {times}")
+    return 0
+
+
+def _show_known(
+    names: Sequence[str], store: Path, environment: str, base_image: str, times: int
+) -> int:
     rows: list[Shown] = []
-    of_all = [trials_of(name, store, environment, base_image) for name in scenarios]
+    of_all = [trials_of(name, store, environment, base_image) for name in names]
 
     def far() -> tuple[int, int]:
         counts = [ahead(trials, times=times) for trials in of_all]

@@ -148,6 +148,7 @@ def _foot(judged: Shown) -> list[str]:
             text += f"; a send was ok again after at most {max(known) / 1e9:.2f} s"
         text += f"; after {late} of them not until the last send" if late else ""
         lines.append(wrapped(text))
+    lines += [wrapped(f"acting:  {said}")] if (said := summary.acting(results)) else []
     lines += [wrapped(f"minimal: {_suffices(judged)}")] if judged.counterexamples else []
     lines += [f"run:     {judged.stored.path}", f"repeat:  {judged.repeat}"]
     lines.append(f"commit:  {judged.commit}")

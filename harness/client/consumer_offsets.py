@@ -7,9 +7,12 @@ Source: docs/spec/remoting.md 2.8 (14, 15), RocketMQ ``RemoteBrokerOffsetStore``
 
 import asyncio
 
+import msgspec
+
 from maxq.harness.client.session import QueueName, RouteBook, pull_of
 from maxq.harness.contracts.error_classes import error_of, error_words
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
+from maxq.histories.observed import BROKER, CODE
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Pool
 from maxq.reference.wire import headers
@@ -56,14 +59,15 @@ class OffsetSession:
         answer = await attempt(self._pool, master, frame, timeout_s=OFFSET_TIMEOUT_S)
         if not isinstance(answer, Frame):
             self._routes.nudge()
-            return answer
+            return msgspec.structs.replace(answer, ext={BROKER: master})
         if answer.code == ResponseCode.SUCCESS:
             return Ok(ext={"broker": master})
         self._routes.nudge()
         why = error_of(answer.code, answer.remark)
         if answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
             await self._pull(master, queue, consumer_group)
-        return Fail(why) if answer.code in REFUSED else Info(why)
+        asked = {BROKER: master, CODE: answer.code}
+        return Fail(why, asked) if answer.code in REFUSED else Info(why, ext=asked)
 
     async def _pull(self, master: str, queue: QueueName, consumer_group: str) -> None:
         """Make a group known; whether that was of use is seen by the next commit."""
@@ -92,6 +96,7 @@ class OffsetSession:
                 return Ok(max(found.offset, NO_OFFSET), ext={"broker": master})
         except (OSError, RemoteProtocolError) as error:  # a question changes nothing
             self._routes.nudge()
-            return Fail(error_words(error))
+            return Fail(error_words(error), ext={BROKER: master})
         self._routes.nudge()
-        return Fail(error_of(answer.code, answer.remark))
+        asked = {BROKER: master, CODE: answer.code}
+        return Fail(error_of(answer.code, answer.remark), ext=asked)

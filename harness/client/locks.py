@@ -10,7 +10,7 @@ import asyncio
 from maxq.harness.client.session import QueueName
 from maxq.harness.contracts.error_classes import error_of, plain
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
-from maxq.histories.observed import NOT_GRANTED
+from maxq.histories.observed import CODE, NOT_GRANTED
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Pool
 from maxq.reference.wire.bodies import LockRequest, LockResponse, MessageQueue
@@ -63,7 +63,7 @@ class LockSession:
         if not isinstance(answer, Frame):
             return answer
         if answer.code != ResponseCode.SUCCESS:
-            return Info(error_of(answer.code, answer.remark))
+            return Info(error_of(answer.code, answer.remark), ext={CODE: answer.code})
         return answer
 
 

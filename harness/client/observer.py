@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from maxq.harness.client.places import place
+from maxq.harness.client.places import delays, place
 from maxq.harness.contracts.error_classes import error_of, error_words
 from maxq.harness.contracts.outcome import Fail
 from maxq.histories.observed import (
@@ -127,6 +127,8 @@ class Observer:
             confirmed=None,
             acting=said.acting,
             isolated=said.isolated,
+            copying=said.copying,
+            delays=delays(info.table),
         )
 
     async def replica(

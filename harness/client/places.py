@@ -14,16 +14,22 @@ from collections.abc import Mapping
 import msgspec
 
 ROLE, ACTING, ISOLATED = "maxq.role", "maxq.acting", "maxq.isolated"
+COPYING = "maxq.copying"
+DELAY = (
+    "scheduleMessageOffset_"  # and a level; of both: how far it is delivered, and its queue's end
+)
 ACTIVE = "brokerActive"
 YES = "true"
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Whether a broker leads, acts for its master, and is not in its group yet; unset: unknown."""
+    """Whether a broker leads, acts for its master, is not in its group yet, and, a slave, copies a
+    log; unset: unknown."""
 
     leads: bool
     acting: bool | msgspec.UnsetType
     isolated: bool | msgspec.UnsetType
+    copying: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 def place(table: Mapping[str, str], *, first: bool) -> Place:
@@ -34,7 +40,8 @@ def place(table: Mapping[str, str], *, first: bool) -> Place:
         first: whether the broker is its set's first replica.
     """
     if ROLE in table:
-        return Place(table[ROLE] == "master", _said(table, ACTING), _said(table, ISOLATED))
+        copying = _said(table, COPYING) if COPYING in table and not first else msgspec.UNSET
+        return Place(table[ROLE] == "master", _said(table, ACTING), _said(table, ISOLATED), copying)
     if ACTIVE not in table:
         return Place(first, msgspec.UNSET, msgspec.UNSET)
     return Place(first, not first and table[ACTIVE] == YES, msgspec.UNSET)
@@ -42,3 +49,14 @@ def place(table: Mapping[str, str], *, first: bool) -> Place:
 
 def _said(table: Mapping[str, str], key: str) -> bool:
     return table.get(key) == YES
+
+
+def delays(table: Mapping[str, str]) -> dict[str, tuple[int, int]] | msgspec.UnsetType:
+    """How far each delay level is delivered, and where its queue ends, by the level in decimal;
+    unset where the answer names none. What is no pair of numbers is left out."""
+    found: dict[str, tuple[int, int]] = {}
+    for key, value in table.items():
+        at, comma, end = value.partition(",")
+        if key.startswith(DELAY) and comma and at.isdecimal() and end.isdecimal():
+            found[key.removeprefix(DELAY)] = int(at), int(end)
+    return found or msgspec.UNSET

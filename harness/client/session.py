@@ -13,7 +13,12 @@ import msgspec
 
 from maxq.harness.contracts.error_classes import classify_send, error_of, error_words, plain
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
-from maxq.histories.observed import ROUTE_NS
+from maxq.histories.observed import (
+    BROKER,
+    CODE,
+    PINNED,
+    ROUTE_NS,
+)
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Handler, Pool, refuse
 from maxq.reference.wire import headers
@@ -23,13 +28,14 @@ from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext, to_ext, to_short_ext
 from maxq.reference.wire.message import decode_all, parse_offset_msg_id
 from maxq.reference.wire.node_headers import TopicRequest
-from maxq.reference.wire.route import MASTER_ID, TopicRouteData
+from maxq.reference.wire.route import MASTER_ID, PERM_WRITE, TopicRouteData
 
 SEND_TIMEOUT_S = 6.0  # above slaveTimeout 3 s and syncFlushTimeout 5 s, so their answers arrive
 PULL_TIMEOUT_S = 3.0
 ROUTE_TIMEOUT_S = 2.0
 REFRESH_S = ROUTE_NS / 1e9
 PULL_BATCH = 32
+NOT_WRITABLE = "not-writable"  # by the routes
 SUBSCRIPTION_FLAG = 4  # the request brings its own subscription, so no heartbeat is needed
 
 
@@ -91,12 +97,18 @@ class RouteBook:
         self._namesrvs = namesrvs
         self._pool = Pool(group, dial=dial)
         self._masters: dict[tuple[str, str], str] = {}  # topic, broker set -> ip:port
+        self._closed: set[tuple[str, str]] = set()  # topic, broker set
         self._nudge: asyncio.Future[None] | None = None  # None: a refresh is going on
         self._nudged = False
 
     def master(self, topic: str, broker_set: str) -> str | None:
         """Address of the master that serves a topic on a broker set."""
         return self._masters.get((topic, broker_set))
+
+    def closed(self, topic: str, broker_set: str) -> bool:
+        """Whether nobody may write to a topic of a broker set. Of sets that know acting masters it
+        is not told: whether a slave takes a message is asked of the slave."""
+        return (topic, broker_set) in self._closed
 
     def watch(self, topics: Iterable[str]) -> None:
         """Know these topics, from the next refresh on."""
@@ -132,6 +144,8 @@ class RouteBook:
                     if MASTER_ID in data.broker_addrs:
                         known[topic, data.broker_name] = data.broker_addrs[MASTER_ID]
                 self._masters = known
+                self._closed = {key for key in self._closed if key[0] != topic}
+                self._closed |= {(topic, name) for name in _closed_sets(route)}
 
     async def _read(self, topic: str) -> TopicRouteData | None:
         request = Frame(
@@ -148,6 +162,13 @@ class RouteBook:
 
     def close(self) -> None:
         self._pool.close()
+
+
+def _closed_sets(route: TopicRouteData) -> list[str]:
+    """The broker sets of a route to which an operator lets nobody write."""
+    acting = {data.broker_name for data in route.broker_datas if data.enable_acting_master}
+    closed = (q.broker_name for q in route.queue_datas if not q.perm & PERM_WRITE)
+    return [name for name in closed if name not in acting]
 
 
 class Session:
@@ -203,6 +224,9 @@ class Session:
         broker = self._broker(queue)
         if broker is None:
             return Fail("no-route")
+        if self.pinned is None and self._routes.closed(queue.topic, queue.broker_set):
+            self._routes.nudge()
+            return Fail(NOT_WRITABLE)
         properties = {props.WAIT: "true", **(more or {})}
         header = headers.SendRequest(
             topic=queue.topic,
@@ -220,7 +244,7 @@ class Session:
         )
         request = Frame(code=RequestCode.SEND_MESSAGE_V2, ext=to_short_ext(header), body=body)
         outcome = await self._send(broker, request)
-        pinned = {} if self.pinned is None else {"pinned": True}
+        pinned = {} if self.pinned is None else {PINNED: True}
         if isinstance(outcome, Ok):
             stored = {"node": queue.broker_set, "broker": broker, **(outcome.ext or {}), **pinned}
             return Ok(outcome.value, ext=stored)
@@ -244,24 +268,27 @@ class Session:
 
     async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
         """Read from `offset` on, without waiting. A read that fails took nothing, so any error is
-        `fail`."""
+        `fail`; its `ext` says who was asked, and the code of an answer."""
         broker = self._broker(queue)
+        asked: dict[str, Any] = {} if self.pinned is None else {PINNED: True}
         if broker is None:
-            return Fail("no-route")
+            return Fail("no-route", ext=asked or None)
+        asked[BROKER] = broker
         request = pull_of(queue, offset, consumer_group="maxq", count=PULL_BATCH)
         try:
             answer = await self._pool.call(broker, request, timeout_s=PULL_TIMEOUT_S)
             if answer.code not in _PULLED:
                 self._routes.nudge()
-                return Fail(error_of(answer.code, answer.remark))
+                code = {CODE: answer.code}
+                return Fail(error_of(answer.code, answer.remark), ext=asked | code)
             found = from_ext(headers.PullResponse, answer.ext)
             messages = decode_all(answer.body or b"")
         except RemoteProtocolError as error:
             self._routes.nudge()
-            return Fail(["bad-answer", plain(str(error))])
+            return Fail(["bad-answer", plain(str(error))], ext=asked)
         except OSError as error:  # not sent, lost, or no answer in time
             self._routes.nudge()
-            return Fail(error_words(error))
+            return Fail(error_words(error), ext=asked)
         return Polled(
             messages=tuple((m.queue_offset, m.body) for m in messages),
             next_offset=found.next_begin_offset,

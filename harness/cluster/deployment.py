@@ -3,10 +3,11 @@
 A `Cluster` for every environment and target. Its parts fulfil the contracts that it offers:
 `maxq.harness.cluster.processes` (processes and the proofs of what was done to them),
 `maxq.harness.cluster.network` (cuts and addresses), `maxq.harness.cluster.packet_loss` (lossy
-ways), `maxq.harness.cluster.aging` (logs that get old), `maxq.harness.cluster.machines` (clocks,
-disks, slow ways), `maxq.harness.cluster.releases` (what nodes are started as),
-`maxq.harness.cluster.queries` (what it says of itself, and orders to its controllers),
-`maxq.harness.cluster.topics` (topics of a run).
+ways), `maxq.harness.cluster.resets` (connections that end), `maxq.harness.cluster.aging` (logs that
+get old), `maxq.harness.cluster.machines` (clocks, disks, slow ways),
+`maxq.harness.cluster.releases` (what nodes are started as), `maxq.harness.cluster.queries` (what it
+says of itself, and orders to its controllers), `maxq.harness.cluster.topics` (topics of a run),
+`maxq.harness.cluster.permissions` (who may write to them).
 Spares have machines and can be started, ended, wiped and
 given other addresses, and are in no other way part of the cluster.
 """
@@ -19,9 +20,11 @@ from maxq.harness.cluster.aging import Ages
 from maxq.harness.cluster.machines import Hardware
 from maxq.harness.cluster.network import Links
 from maxq.harness.cluster.packet_loss import Losses
+from maxq.harness.cluster.permissions import Permissions
 from maxq.harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
 from maxq.harness.cluster.queries import Inquiry, SetupFailed
 from maxq.harness.cluster.releases import Releases
+from maxq.harness.cluster.resets import Resets
 from maxq.harness.cluster.topics import Topics
 from maxq.harness.cluster.ways import Ways
 from maxq.harness.contracts.cluster import Part
@@ -50,11 +53,13 @@ class Deployment:
         ways = Ways(environment, self.processes)
         self.links = Links(environment, self.processes, ways, by_name=settings.by_name)
         self.losses = Losses(self.processes, ways)
+        self.resets = Resets(self.processes, self.links)
         self.machines = Hardware(self.processes, ways)
         self.ages = Ages(self.processes)
         self.releases = Releases(environment, self.processes, target, settings)
         self.queries = Inquiry(environment, self.processes, settings.cluster)
         self._topics = Topics(environment, self.processes, self.queries)
+        self.permissions = Permissions(environment, self.processes, self._topics.made)
 
     # Life.
 
@@ -178,8 +183,8 @@ class Deployment:
         Raises:
             MissingCapability: none does.
         """
-        parts = (self.processes, self.ages, self.releases, self.links, self.losses, self.machines)
-        for part in (*parts, self.queries):
+        parts = (self.processes, self.ages, self.releases, self.links, self.losses, self.resets)
+        for part in (*parts, self.machines, self.permissions, self.queries):
             if isinstance(part, contract):
                 return part
         raise MissingCapability(f"{self._environment.name} offers nothing {contract.__name__}")

@@ -38,6 +38,11 @@ class Topics:
         self._environment = environment
         self._nodes = nodes
         self._inquiry = inquiry
+        self._made: list[str] = []
+
+    def made(self) -> list[str]:
+        """The topics that there are."""
+        return list(self._made)
 
     async def create(self, topics: dict[str, int], attributes: str) -> None:
         """Create topics on every broker that runs, and wait until every name server routes to them.
@@ -74,6 +79,7 @@ class Topics:
                         f"{START_TIMEOUT_S:.0f} s"
                     )
 
+            self._made += topics
             for topic, slaves in left.items() if self._inquiry.pairs else ():
                 if not await until(partial(self._known, pool, slaves, topic), FIRST_COPY_S):
                     raise SetupFailed(f"not every slave knows topic {topic} after {FIRST_COPY_S} s")

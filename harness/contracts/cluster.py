@@ -285,6 +285,34 @@ class Partitionable(Protocol):
 
 
 @runtime_checkable
+class Resettable(Protocol):
+    """Machines whose connections can be ended, while everything else is as it was."""
+
+    async def reset_connections(self, node: str, peers: Sequence[str]) -> Mapping[str, Proof]:
+        """Reset all TCP connections that are established between a node's machine and those of its
+        peers; prove it: none of them is left at either end. One proof for each machine that had
+        any: `seen` has ``from``, how many it had with whom, and ``left``, how many of them it has
+        still. Empty where there was none."""
+        ...
+
+
+@runtime_checkable
+class Permitting(Protocol):
+    """Name servers that can be told whether clients may write to a broker set."""
+
+    async def wipe_write(self, node: str, namesrvs: Sequence[str]) -> Mapping[str, Proof]:
+        """Tell name servers that nobody may write to a broker's set, as an operator does (205);
+        prove it by their routes. One proof for each broker of the set: `seen` has ``set``, and
+        ``perms``, the permission of each topic, by name server, without those that do not answer or
+        know no topic of it. Empty where none is left."""
+        ...
+
+    async def add_write(self, node: str, namesrvs: Sequence[str]) -> Mapping[str, Proof]:
+        """Tell them that everybody may read and write (327); prove it likewise."""
+        ...
+
+
+@runtime_checkable
 class ClockShifting(Protocol):
     """Machines whose wall clocks can be set off."""
 

@@ -273,6 +273,16 @@ class Machine(Protocol):
         """How many packets each present cut has caught since `cut`, by name of the source."""
         ...
 
+    async def connections(self, block: str) -> frozenset[tuple[str, str]]:
+        """The TCP connections that are established with a block of addresses, each as ``ip:port``
+        here and there. Only where `Capability.CUT` is."""
+        ...
+
+    async def reset_connections(self, block: str) -> None:
+        """End these connections: the processes of both ends learn of a reset. A kernel that
+        cannot leaves them as they are. Only where `Capability.CUT` is."""
+        ...
+
     async def lose(self, losses: Sequence[Loss]) -> None:
         """Lose packets of these sources from now on, in established connections too. Replaces all
         losses of this machine at once; none ends them. Beside its cuts: a packet that is cut is not

@@ -217,6 +217,15 @@ class SimulatedMachine:
     async def cut_packets(self) -> dict[str, int]:
         return {rule.source: rule.packets for rule in self._machine.stack.rules}
 
+    async def connections(self, block: str) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (f"{end.local[0]}:{end.local[1]}", f"{end.remote[0]}:{end.remote[1]}")
+            for end in self._machine.stack.with_block(block)
+        )
+
+    async def reset_connections(self, block: str) -> None:
+        self._machine.stack.reset(block)
+
     async def lose(self, losses: Sequence[Loss]) -> None:
         self._machine.stack.lose(losses)
 

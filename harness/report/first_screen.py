@@ -189,9 +189,9 @@ def claims_line(evidence: Evidence) -> Html:
             more = "…" if named and len(of) > CLAIMS_MAX else ""
             kind = f"count {status.replace(' ', '-')}"
             parts.append(el("span", el("b", len(of)), f" {status}{names}{more}", class_=kind))
-    kept = words.nothing_lost(results)
-    return el("p", el("span", kept, class_="count") if kept else None,
-              el("a", "Claims", href="#claims"), " ", parts, class_="tally")  # fmt: skip
+    said = [el("span", text, class_="count")
+            for text in (words.nothing_lost(results), words.acting(results)) if text]  # fmt: skip
+    return el("p", said, el("a", "Claims", href="#claims"), " ", parts, class_="tally")
 
 
 def facts(evidence: Evidence) -> Html:

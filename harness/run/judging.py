@@ -27,10 +27,16 @@ from maxq.checkers.replication.broker_ids import BrokerIds
 from maxq.checkers.replication.epochs import Epochs
 from maxq.checkers.replication.idle_log_growth import Idle
 from maxq.checkers.replication.pairs.acting import Acting
+from maxq.checkers.replication.pairs.acting_service import ActingService
 from maxq.checkers.replication.pairs.copies import Copies
+from maxq.checkers.replication.pairs.delay_progress import DelayProgress
+from maxq.checkers.replication.pairs.failovers import Failovers
+from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
+from maxq.checkers.replication.pairs.rejoining import Rejoining
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
+from maxq.checkers.routing.listings import Listings
 from maxq.checkers.routing.routes import Routes
 from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.harness.contracts.plugins import current
@@ -59,8 +65,18 @@ REPLICATED: Sequence[Checker] = (
     Routes(),
     ActingRoutes(),
     SilentBrokers(),
+    Listings(),
 )
-IN_A_PAIR: Sequence[Checker] = (Copies(), Acting(), PreOnline())
+IN_A_PAIR: Sequence[Checker] = (
+    Copies(),
+    Acting(),
+    ActingService(),
+    Rejoining(),
+    PreOnline(),
+    PairOffsets(),
+    DelayProgress(),
+    Failovers(),
+)
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
 # what only our reference reports.

@@ -23,7 +23,7 @@ ELSEWHERE = (
     "harness/cli/", "harness/python_api/", "harness/report/", "harness/environments/docker",
     "harness/environments/local", "harness/run/doctor", "harness/environments/leaks",
     "harness/environments/engine/", "harness/experiments/campaign", "harness/experiments/hunt/",
-    "harness/experiments/mutants", "harness/experiments/scenario", "harness/experiments/scorecard",
+    "harness/experiments/mutants", "harness/experiments/scenarios", "harness/experiments/scorecard",
     "harness/experiments/shrink", "harness/run/piecewise",
     "harness/targets/rocketmq/libraries", "harness/targets/rocketmq/target",
 )  # fmt: skip

@@ -60,8 +60,6 @@ from maxq.workloads.transactions import transactions_workload
 
 OTHER = "other"  # as a replica: one that does not lead
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
-# How long transactions are read at the end: brokers ask in that time, and ask again.
-SETTLE_NS, SETTLE_SOON_NS = 150_000_000_000, 40_000_000_000
 WATCH_NS = 3_000_000_000  # of each controller that leads at the end
 MAJORITY_OF = 3  # so many controllers at least go on without one
 
@@ -125,8 +123,7 @@ def _ordered(m: Making) -> Workload:
 
 
 def _transactions(m: Making) -> Workload:
-    soon = m.options.pair and m.options.timing == "fast"
-    final_ns = SETTLE_SOON_NS if soon else SETTLE_NS
+    final_ns = m.options.settle_ns
     return transactions_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms, final_ns=final_ns)
 
 

@@ -12,6 +12,7 @@ from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.contracts.target import Node
 from maxq.harness.sampling.factors import Row
 from maxq.harness.schedule.format import EVERYBODY, Act, When, Who
+from maxq.histories.fault_facts import RESET_CONNECTIONS
 
 
 class Pace(NamedTuple):
@@ -68,6 +69,7 @@ LINKS = (("master", "controllers"), ("master", "slave"), ("slave", "controllers"
          ("brokers", "namesrvs"), ("master", "controller-leader"),
          ("controller-leader", "controllers"))  # fmt: skip
 LINKS_OF_PAIRS = (("master", "slave"), ("brokers", "namesrvs"), ("master", "namesrvs"))
+RESETS_ONLY = 50  # of a hundred cuts by resets
 BRIDGED = 25  # of a hundred cuts in two: one node hears both halves
 OVER_AT_ONCE = frozenset(("order", "clock"))  # kinds within which nothing can strike
 # Who goes down together.
@@ -192,6 +194,8 @@ class Fault:
             case "hang":
                 strike = Act(id=self._id(), f="pause", when=self._when(), who=self._who())
                 return [strike, *self._heals("resume")]
+            case "cut" if self._resets_only:
+                return [self._reset()]
             case "cut":
                 return [self._cut(), *self._heals("stop-partition", whole=True)]
             case "order":
@@ -270,6 +274,18 @@ class Fault:
         if self._row["cut-clients"] != "both" and shape in ("isolate", "split"):
             args["clients"] = self._row["cut-clients"]
         return Act(id=self._id(), f="start-partition", when=self._when(), who=who, args=args)
+
+    @property
+    def _resets_only(self) -> bool:
+        """Whether connections are reset in the place of a cut, and nothing is cut."""
+        resets = self._row["cut-packets"] == "reset"
+        return resets and self._draws.chance(RESETS_ONLY, *self._key("resets only"))
+
+    def _reset(self) -> Act:
+        near, far = self._draws.choice(self._links, *self._key("link"))
+        who = Who(part="broker" if near == "brokers" else near)
+        return Act(id=self._id(), f=RESET_CONNECTIONS, when=self._when(), who=who,
+                   args={"from": far})  # fmt: skip
 
     def _heals(
         self, f: str, *, whole: bool = False, args: dict[str, Any] | None = None

@@ -175,6 +175,14 @@ class Known(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     report: str = ""
 
 
+class Keeps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a schedule shows that a cluster keeps: these claims, each looked at, while at least so
+    much happened, by the names of a run's counts (``failovers:returned``)."""
+
+    claims: tuple[str, ...]
+    counts: dict[str, int] = {}
+
+
 class Header(
     msgspec.Struct,
     frozen=True,
@@ -187,7 +195,8 @@ class Header(
     """The first line. `options` are those of `maxq.harness.schedule.options.Options` that differ
     from a default; `length` is how long the main part lasts, in seconds; `seed` keys every draw but
     the schedule's own (latencies, time-outs, torn lengths); `factors` are what a drawn schedule was
-    drawn from; `known` is what one that was written for it is known to show."""
+    drawn from; `known` is what one that was written for it is known to show, `keeps` what it shows
+    that a cluster keeps."""
 
     name: str = ""
     version: int = VERSION
@@ -196,6 +205,7 @@ class Header(
     options: dict[str, Any] = {}
     factors: dict[str, str] = {}
     known: Known | None = None
+    keeps: Keeps | None = None
 
 
 Item = Header | Load | Call | Act

@@ -12,7 +12,7 @@ from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import Node, Profile, Settings, Timing, Topology, plan
 from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
 from maxq.harness.targets import known_keys
-from maxq.harness.targets.reference import effective, eviction_ms
+from maxq.harness.targets.reference import effective, eviction_ms, registration_ms
 from maxq.harness.targets.rocketmq.releases import PREFIX, REFERENCE, catch_up_s, lacks_ids
 from maxq.harness.targets.settings_files import why_left_out
 from maxq.histories.aliases import THEN
@@ -20,6 +20,8 @@ from maxq.histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEA
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
+# RocketMQ's brokers look each 3 s for name servers that answer, and register with those they found.
+RESCAN_MS = 3000
 EVICTION_MARGIN_MS = 2000  # for the delivery of the last heartbeat, and for a machine under load
 CHECK_S = 5.0  # the check and the margin alone, with fast timing
 OK_SHARE_OF_SCRIPT_MIN = 0.03  # of a schedule's, which may be full of faults from end to end
@@ -50,7 +52,8 @@ MODES = ("controllers", "pair")  # who says which broker is master: controllers,
 # The profiles of pairs, and the faults and workloads that such a run can have.
 PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
-    "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address", "none",
+    "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address",
+    "reset-connections", "write-permission", "none",
 )  # fmt: skip
 PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "ordered", "transactions")
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
@@ -65,6 +68,7 @@ PURPOSE: dict[str, tuple[str, ...]] = {
     "ordered": ("L10",),
     "transactions": ("E6", "E8"),
 }
+SETTLE_NS, SETTLE_SOON_NS = 150_000_000_000, 40_000_000_000
 
 
 def purpose_of(workload: str) -> tuple[str, ...]:
@@ -225,6 +229,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             recovery_ns=round(self.recovery_s * 1e9),
             shrink_ns=round((self._shrink_s() + self._slower_s()) * 1e9),
             eviction_ns=(eviction_ms(self.settings()) + EVICTION_MARGIN_MS) * 1_000_000,
+            relisting_ns=(registration_ms(self.settings()) + RESCAN_MS + EVICTION_MARGIN_MS)
+            * 1_000_000,
             has_ids=not self.lacks_ids and not self.pair,
             part=self._lasted,
             purpose=tuple(
@@ -266,6 +272,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         set_to = self.keys.get(HEARTBEAT)
         usual = HEARTBEAT_S[self.timing]
         return 0.0 if set_to is None else max(0.0, 2 * (int(set_to) / 1000 - usual))
+
+    @property
+    def settle_ns(self) -> int:
+        """How long transactions are read at the end: brokers ask about those that are open in that
+        time, and ask again. 0: there are none."""
+        if "transactions" not in self.workload:
+            return 0
+        return SETTLE_SOON_NS if self.pair and self.timing == "fast" else SETTLE_NS
 
     def busy(self, workload: str) -> bool:
         """Whether a workload's clients have anything to do. The schedule of a run may leave them

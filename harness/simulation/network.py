@@ -179,6 +179,20 @@ class Stack:
             end.gone = True
         self._ends = {}
 
+    def with_block(self, block: str) -> list[SimTransport]:
+        """Its ends of connections with a block of addresses that are established."""
+        covers = Block(block).covers
+        living = (end for end in self._ends if end.known and not end.lost and end.loop.alive)
+        return [end for end in living if covers(end.remote[0])]
+
+    def reset(self, block: str) -> None:
+        """End these connections at both ends, whatever lies between."""
+        for end in self.with_block(block):
+            why = ConnectionResetError(errno.ECONNRESET, "connection reset by peer")
+            for one in (end, end.peer):
+                if one is not None:
+                    one.reset(why)
+
     def _stop_listening(self, loop: SimLoop) -> None:
         for key in [k for k, (owner, _) in self.listeners.items() if owner is loop]:
             del self.listeners[key]

@@ -96,6 +96,8 @@ ALONE = {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
 # What RocketMQ ships: the time-out that a broker registers, what a name server takes where none is
 # registered, and its period of looking for silent ones.
 NOT_ACTIVE_MS, UNNAMED_MS, SCAN_MS = 10_000, 120_000, 5_000
+# After how long a broker registers again, and what RocketMQ makes of a shorter time.
+REGISTRATION, REGISTRATION_MS, REGISTRATION_MIN_MS = "registerNameServerPeriod", 30_000, 10_000
 
 # A run keeps what it wrote, however full the machine's own partition is.
 KEEPING = {
@@ -185,6 +187,15 @@ def eviction_ms(settings: Settings) -> int:
         if Role.NAMESRV in node.roles:
             scan = max(scan, int(found.get("scanNotActiveBrokerInterval", SCAN_MS)))
     return timeout + scan
+
+
+def registration_ms(settings: Settings) -> int:
+    """After how long the last of all brokers registers again with name servers that know it."""
+    nodes = [n for n in plan(settings.topology) if not n.spare]
+    addresses = {n.name: n.name for n in nodes}
+    brokers = (n for n in nodes if Role.BROKER in n.roles)
+    every = [properties(n, settings, addresses, "").get(REGISTRATION) for n in brokers]
+    return max(REGISTRATION_MIN_MS, *(int(ms or REGISTRATION_MS) for ms in every))
 
 
 def _of_role(

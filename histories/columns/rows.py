@@ -173,7 +173,7 @@ class Rows:
     """One batch of a history: the operations of clients and all others, by row.
 
     `begun` is the index of a completion's invocation, -1 where it has none, `begun_ns` its time.
-    `open`: an invocation that never completed.
+    `open`: an invocation that never completed; `last`: its process did no more.
     """
 
     def __init__(
@@ -197,6 +197,7 @@ class Rows:
         self.begun = np.where(done, outline.index[at], -1) if len(outline.index) else pair
         self.begun_ns = np.where(done, outline.time[at], -1) if len(outline.time) else pair
         self.open = self.client & (self.type == INVOKE) & (pair < 0)
+        self.last = outline.last[span]
         self._once: dict[Any, Any] = {}
 
     def __len__(self) -> int:

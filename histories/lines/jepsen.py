@@ -56,11 +56,14 @@ def spool_edn(path: Path, spool: Spool) -> ReadReport:
 def plain(shape: bytes) -> bool:
     """Whether lines of a shape of EDN are alike. Sets are sorted, a ratio and a float are no two
     numbers, and whether a key comes twice counts where it begins with $."""
-    if any(sign in shape for sign in (b"$", b"#{", b";", b"\\")):
+    if any(sign in shape for sign in (b"$", b"\\")):
         return False
     if sum(map(shape.count, (b"[", b"(", b"{"))) > OPEN_MAX:
         return False
-    words = _WORD.findall(_STRING.sub(b" ", shape))
+    bare = _STRING.sub(b" ", shape)  # a comment or a set within a string is none
+    if b"#{" in bare or b";" in bare:
+        return False
+    words = _WORD.findall(bare)
     return all(_NUMBERED.fullmatch(word) for word in words)
 
 

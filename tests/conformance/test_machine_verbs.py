@@ -29,6 +29,17 @@ from maxq.harness.environments.machines.machine import LinkedMachine
 pytestmark = [pytest.mark.parametrize("where", WORLDS), pytest.mark.timeout(300)]
 
 
+# Connects, waits for a word, and says what came instead.
+DIALS = """
+import socket, sys
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+try:
+    print(s.recv(1), flush=True)
+except OSError as error:
+    print("met", error.errno, flush=True)
+"""
+
+
 def test_clients_and_observers_have_addresses_of_their_own(where: str, tmp_path: Path) -> None:
     async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         network = IPv4Address(a.address) - 16
@@ -120,6 +131,31 @@ def test_resets_are_heard_where_both_sides_cut_each_other(where: str, tmp_path: 
         assert await a.probe(b.address, PORT, timeout_s=LONG_S) == "refused"
         assert (await a.cut_packets())["b"] > 0
         assert (await b.cut_packets())["a"] > 0
+
+    world(where, tmp_path, main)
+
+
+def test_connections_are_listed_at_both_ends_and_reset_from_one(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        async with line(environment.observer_dial, a.address) as observer:
+            assert await b.connections(a.block) == frozenset()
+            await b.spawn([python_of(environment), "-c", DIALS, a.address, str(PORT)], log="d.log")
+
+            async def connected() -> bool:
+                return bool(await b.connections(a.block))
+
+            await until(connected)
+            [(here, there)] = await b.connections(a.block)
+            assert there == f"{a.address}:{PORT}"
+            assert await a.connections(b.block) == {(there, here)}
+            await a.reset_connections(b.block)
+
+            async def heard() -> bool:
+                return b"met 104" in (await b.get(f"{b.data_dir}/d.log") or b"")
+
+            await until(heard)
+            assert await a.connections(b.block) == frozenset()
+            assert await observer.answered(LONG_S), "others keep theirs"
 
     world(where, tmp_path, main)
 

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from directed import schedule_of
 
 from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.harness.cli.main import run_cli
 from maxq.harness.run import piecewise, stored_run
+from maxq.harness.run.replay import options_for
+from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.schedule.options import Options
 from maxq.histories.op import HistoryError
@@ -39,6 +42,15 @@ def test_a_run_is_judged_alike(tmp_path: Path, mutant: str) -> None:
     assert (path / REPORT).read_bytes() == page
     assert bool(judged.counterexamples) is bool(mutant)
     _each_is_invalid_alone(path, judged.counterexamples, tmp_path / "small")
+
+
+def test_offsets_of_pairs_are_judged_alike(tmp_path: Path) -> None:
+    script = schedule_of("whole_table_replaced")
+    options = options_for(script, mutant="whole_table_replaced")
+    path = run_test(options, tmp_path, quiet=True, context=RunContext(script=script)).stored.path
+    local = stored_run.judge_stored(path).results
+    assert local.claims["P5"].status == "broken"
+    assert _by_columns(path).results == local
 
 
 def _each_is_invalid_alone(path: Path, found: Sequence[Counterexample], folder: Path) -> None:

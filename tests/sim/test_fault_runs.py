@@ -38,6 +38,7 @@ BEGINS = {
     "disk": "start-disk-fault",
     "delay": "start-delay",
     "loss": "start-packet-loss",
+    "write-permission": "wipe-write",
 }
 
 

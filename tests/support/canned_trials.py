@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from maxq.harness.experiments import scenario
-from maxq.harness.experiments.scenario import Scenario, Trial, Trials, Way
+from maxq.harness.experiments.scenarios import scenario
+from maxq.harness.experiments.scenarios.scenario import Scenario, Trial, Trials, Way
 from maxq.harness.schedule.format import Act, Header, Known, Schedule, When, Who
 
 KNOWN = Known(bad="rocketmq:5.5.0", good="rocketmq:5.3.1", shows=("S6/lost-tail",))

@@ -46,19 +46,17 @@ class Fake:
         return self.script(request, self)
 
 
-def route_to(master: str | None) -> Script:
-    """A name server that knows one master, or none."""
+def route_to(master: str | None, *, perm: int = 6, acting: bool = False) -> Script:
+    """A name server that knows one master, or none; the permission that clients have, and whether
+    brokers know acting masters."""
 
     def script(request: Frame, fake: Fake) -> Reply:
         if request.code != RequestCode.GET_ROUTEINFO_BY_TOPIC:
             return request.answer(3)
         addresses = {} if master is None else {0: master}
-        route = TopicRouteData(
-            broker_datas=(BrokerData(broker_name=SET, broker_addrs=addresses),),
-            queue_datas=(
-                QueueData(broker_name=SET, perm=6, read_queue_nums=2, write_queue_nums=2),
-            ),
-        )
+        broker = BrokerData(broker_name=SET, broker_addrs=addresses, enable_acting_master=acting)
+        queues = QueueData(broker_name=SET, perm=perm, read_queue_nums=2, write_queue_nums=2)
+        route = TopicRouteData(broker_datas=(broker,), queue_datas=(queues,))
         return request.answer(0, body=route.to_json())
 
     return script

@@ -212,6 +212,28 @@ class FakeCluster:
         self.sick[node].discard("loss")
         return self._proof("stop_losing", node)
 
+    async def reset_connections(self, node: str, peers: Sequence[str]) -> dict[str, Proof]:
+        others = [peer for peer in peers if peer != node]
+        if not others:
+            return {}
+        mine = self._proof("reset", node, **{"from": dict.fromkeys(others, 1), "left": {}})
+        back = {"from": {node: 1}, "left": {}}
+        return {node: mine, **{peer: Proof(True, dict(back)) for peer in others}}
+
+    async def wipe_write(self, node: str, namesrvs: Sequence[str]) -> dict[str, Proof]:
+        return self._ordered("wipe_write", node, namesrvs, 4)
+
+    async def add_write(self, node: str, namesrvs: Sequence[str]) -> dict[str, Proof]:
+        return self._ordered("add_write", node, namesrvs, 6)
+
+    def _ordered(
+        self, verb: str, node: str, namesrvs: Sequence[str], perm: int
+    ) -> dict[str, Proof]:
+        of = next(n.broker_set for n in self.nodes if n.name == node)
+        seen = {"set": of, "perms": {n: {"t": perm} for n in namesrvs}}
+        proof = self._proof(verb, node, **seen)
+        return {n.name: proof for n in self.nodes if n.broker_set == of}
+
     async def elect(self, node: str) -> Proof:
         return self._proof("elect", node)
 

@@ -55,6 +55,16 @@ def test_inits_are_empty_or_say_why_not() -> None:
             assert ast.get_docstring(ast.parse(path.read_text())), name_of(path)
 
 
+def test_no_merge_is_left_undecided() -> None:
+    marks = ("<" * 7 + " ", ">" * 7 + " ")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        path = ROOT / name
+        if path.is_file() and not path.is_symlink():
+            text = path.read_text(errors="replace")
+            assert not [line for line in text.splitlines() if line.startswith(marks)], name
+
+
 def test_the_top_level_is_fixed() -> None:
     for name in TOP_LEVEL:
         assert (ROOT / name).exists(), name

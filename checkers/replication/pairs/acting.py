@@ -47,7 +47,7 @@ def _case(history: History, context: Context) -> Case:
             said[s.view.node].append(s)
     out_ns = _isolated(history, context, said)
     reported: set[tuple[int, str]] = set()  # one finding of a lull and claim
-    for number, lull in enumerate(_calm(history)):
+    for number, lull in enumerate(calm(history)):
         for name, nodes in sorted(context.broker_sets.items()):
             for claim, found in _judged(name, nodes, lull, said, out_ns[name], context.shrink_ns):
                 case.judged[claim] += 1
@@ -74,7 +74,8 @@ def _isolated(
     return found
 
 
-def _calm(history: History) -> Iterator[Lull]:
+def calm(history: History) -> Iterator[Lull]:
+    """The lulls in which no node is doubtful, nobody is cut off and all name servers run."""
     for lull in lulls(history):
         s = lull.state
         namesrvs = any(node.startswith("n") for node in s.gone)

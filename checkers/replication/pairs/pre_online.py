@@ -1,4 +1,4 @@
-"""Pre-online: what a pair's master knows once it is back, and when it is shown.
+"""Pre-online: when a pair's master that is back is shown.
 
 A master that returns is isolated until it has taken what its slaves have (it says so of itself).
 
@@ -8,35 +8,29 @@ A master that returns is isolated until it has taken what its slaves have (it sa
 - P2: it does not stay isolated. Judged in calm times, from a bound on: three evictions (a dead
   member is listed for one, and waited for in vain for two) and for each slave the time in which it
   must dial. Not where a slave's log is longer: such a one holds its master back, by design.
-- P4: an offset that a slave took for it, and acknowledged, is not gone at the master. Counts if
-  from the commit until the master was asked that slave was not struck, nor parted from the master
-  or a name server, which may have been ended and started; and if the master said in between that
-  it is not isolated.
-- P5: nor is an offset that the master had on its disk when it was ended: one that it acknowledged,
-  and then was not struck for two periods in which offsets are written.
+- P3: nor although a cut parts it from a slave. The same bound, in a time in which nothing but
+  brokers is cut off from one another, so that name servers go on listing the slave, and every slave
+  that runs was asked where its log ends.
 
-A key of the workload is a group whose commits grow and are each over before the next, so the offset
-that counts is the largest. Commits that come later can only hide a loss. Which broker answered an
-operation is known by its address. A key is judged until something was done to a store.
+- P8: a slave that has started is not listed before it copies the log of a master that is. Judged
+  after an act that starts it, until the next act, whatever cuts are in force between brokers: they
+  keep it from copying. It counts if all name servers listed the master all the while, and one did
+  not list the slave at first, then did, and the slave, asked after that, has not copied yet.
 
-P3 and P6 to P8 are not judged: docs/spec/acting-master.md 8.4 says why. Claims: P1, P2, P4, P5
+Which offsets it knows: `maxq.checkers.replication.pairs.pair_offsets`. Claims: P1 to P3, P8
 (docs/spec/acting-master.md 8.4), of brokers without controllers.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
-from maxq.checkers.evidence.faults import Fault, faults
+from maxq.checkers.evidence.active_faults import State
+from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import NEVER, Sighting, replica_sightings, sightings
-from maxq.checkers.evidence.quiescence import Interval, Undisturbed, lulls
+from maxq.checkers.evidence.quiescence import Interval, Lull, Undisturbed, lulls
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.histories.fault_facts import POWER_LOSS, TAMPERS
 from maxq.histories.history import History
 from maxq.histories.observed import (
-    COMMIT_OFFSET,
-    FETCH_OFFSET,
     MASTER_ROLE,
     OBSERVE_ROUTE,
     ReplicaView,
@@ -45,8 +39,6 @@ from maxq.histories.observed import (
 from maxq.histories.op import HistoryError
 
 Said = Sighting[ReplicaView]
-FLUSHED_NS = 10_000_000_000  # twice flushConsumerOffsetInterval, of which no run sets another
-FLUSH_KEY = "broker:flushConsumerOffsetInterval"
 DIALS_NS = 10_000_000_000  # in which a slave must copy from who announced itself to it
 EVICTIONS = 3
 
@@ -55,24 +47,13 @@ class PreOnline:
     """The checker. See the module's text."""
 
     name = "pre-online"
-    claims = ("P1", "P2", "P4", "P5")
+    claims = ("P1", "P2", "P3", "P8")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
-            return rule(self, history, context, _Judge(history, context).case(), timed=("P2",))
+            return rule(self, history, context, _Judge(history, context).case(), timed=("P2", "P3"))
         except HistoryError as error:
             return unreadable(self, error)
-
-
-class Asked(NamedTuple):
-    """A commit or fetch that was answered, by which node, of which key."""
-
-    begun: int
-    at: int
-    time: int
-    key: int
-    offset: int
-    node: str
 
 
 class _Judge:
@@ -83,8 +64,7 @@ class _Judge:
         self._context = context
         self._masters = {name: nodes[0] for name, nodes in sorted(context.broker_sets.items())}
         self._set_of = {n: name for name, nodes in context.broker_sets.items() for n in nodes}
-        self._acts = faults(history)
-        self._undisturbed = Undisturbed(self._acts)
+        self._undisturbed = Undisturbed(faults(history))
         self._said: dict[str, list[Said]] = defaultdict(list)
         for s in replica_sightings(history):
             if isinstance(s.view.isolated, bool):
@@ -97,7 +77,7 @@ class _Judge:
         for name, master in self._masters.items():
             self._shown(name, master)
         self._late()
-        self._offsets()
+        self._started()
         self._case.counts = {f"answers-{c}": n for c, n in self._case.judged.items()}
         return self._case
 
@@ -126,120 +106,84 @@ class _Judge:
                 found = _listed(name, listed, isolated[-1]) if listed and wrong else None
                 self._note("P1", found)
 
-    # P2: how long.
+    # P2, P3: how long.
 
     def _late(self) -> None:
         for lull in lulls(self._history):
             state = lull.state
             namesrvs = state.gone.intersection(self._namesrvs)
-            if state.doubtful or state.cuts or namesrvs or lull.time.doubt:
+            if state.doubtful or namesrvs or lull.time.doubt:
                 continue
             for name, master in self._masters.items():
-                if master not in state.gone:
-                    self._late_in(lull.time, name, master)
+                claim = "P2" if not state.cuts else "P3" if self._parted(name, state) else ""
+                if claim and master not in state.gone:
+                    self._late_in(claim, lull, name, master)
 
-    def _late_in(self, time: Interval, name: str, master: str) -> None:
-        slaves = self._context.broker_sets[name][1:]
+    def _parted(self, name: str, state: State) -> bool:
+        """Whether cuts part a set's master from a slave that runs, and nobody from name servers."""
+        master, *slaves = self._context.broker_sets[name]
+        of_brokers = all(node in self._set_of for pair in state.cuts for node in pair)
+        return of_brokers and any(
+            {(master, slave), (slave, master)} & state.cuts for slave in slaves
+            if slave not in state.gone
+        )  # fmt: skip
+
+    def _late_in(self, claim: str, lull: Lull, name: str, master: str) -> None:
+        time, slaves = lull.time, self._context.broker_sets[name][1:]
         bound_ns = EVICTIONS * self._context.eviction_ns + len(slaves) * DIALS_NS
         mine, *others = (
             [s for s in self._said.get(node, ()) if time.holds(s.begun, s.at)]
             for node in (master, *slaves)
         )
         late = [s for s in mine if s.begun_ns >= time.at_ns + bound_ns]
-        if not late:
+        running = [of for node, of in zip(slaves, others, strict=True)
+                   if node not in lull.state.gone]  # fmt: skip
+        if not late or (claim == "P3" and not all(running)):
             return
         longest = max((s.view.end for of in others for s in of), default=0)
         wrong = next((s for s in late if s.view.isolated is True), None)
         if wrong is None or longest <= wrong.view.end:
-            self._note("P2", _stays(name, wrong, bound_ns) if wrong is not None else None)
+            stays = _stays if claim == "P2" else _waits
+            self._note(claim, stays(name, wrong, bound_ns) if wrong is not None else None)
 
-    # P4, P5: offsets.
+    # P8: slaves.
 
-    def _offsets(self) -> None:
-        commits, fetches = self._asked(COMMIT_OFFSET), self._asked(FETCH_OFFSET)
-        for key, asked in sorted(fetches.items()):
-            mine = [f for f in asked if f.node in self._masters.values()]
-            reported: set[str] = set()
-            for fetch in mine:
-                for claim in ("P4", "P5"):
-                    kept = self._kept(claim, commits.get(key, ()), fetch)
-                    if kept is None:
-                        continue
-                    lost = fetch.offset < kept.offset
-                    first = lost and claim not in reported
-                    self._note(claim, _lost(claim, kept, fetch) if first else None)
-                    reported.update([claim] if lost else [])
-
-    def _asked(self, f: str) -> dict[int, list[Asked]]:
-        """The answers to one kind of operation, by key, up to what was done to a store."""
-        until = min((op.index for op in self._history.ops
-                     if op.f in TAMPERS or op.f == POWER_LOSS), default=NEVER)  # fmt: skip
-        strange = (o.index for o in self._history.nemesis if not self._history.kinds.knows(o.f))
-        until = min(until, min(strange, default=NEVER))
-        nodes = _nodes(self._said)
-        found: dict[int, list[Asked]] = defaultdict(list)
-        for op in self._history.of_f(f):
-            begun = self._history.invocation(op) if op.type == "ok" else None
-            node = nodes.get((op.ext or {}).get("broker", ""), "")
-            if begun is None or not node or op.index > until:
+    def _started(self) -> None:
+        by_end = {act.ended: act for act in faults(self._history) if act.ended is not None}
+        for lull in lulls(self._history):
+            state, act = lull.state, by_end.get(lull.time.at)
+            away = state.gone | state.doubtful
+            cut_off = {node for pair in state.cuts for node in pair}
+            known = away.isdisjoint(self._namesrvs) and cut_off <= self._set_of.keys()
+            if act is None or not act.may_start or not known or lull.time.doubt:
                 continue
-            key, offset = _pair(op.value)
-            found[key].append(Asked(begun.index, op.index, op.time, key, offset, node))
-        return found
+            for name, (master, *slaves) in self._context.broker_sets.items():
+                for slave in (n for n in slaves if n in act.nodes and n not in away):
+                    if master not in away and master not in act.nodes:
+                        self._joins(name, slave, lull.time)
 
-    def _kept(self, claim: str, commits: Sequence[Asked], fetch: Asked) -> Asked | None:
-        """The furthest commit that a fetch at the master must know of."""
-        counts = self._taken if claim == "P4" else self._flushed
-        known = [c for c in commits if c.at < fetch.begun and counts(c, fetch)]
-        return max(known, key=lambda c: c.offset, default=None)
-
-    def _taken(self, commit: Asked, fetch: Asked) -> bool:
-        """Whether a slave took it, and the master has gone online after that."""
-        if commit.node == fetch.node or self._set_of.get(commit.node) != self._set_of[fetch.node]:
-            return False
-        span = self._undisturbed.of((commit.node,), (fetch.node, *self._namesrvs)).at(commit.begun)
-        if span is None or not span.holds(commit.begun, fetch.at):
-            return False
-        after = max((a.ended or NEVER for a in self._acts
-                     if fetch.node in a.nodes and a.begun < fetch.at), default=-1)  # fmt: skip
-        return after >= 0 and any(
-            s.begun > max(after, commit.at) and s.at < fetch.begun and s.view.isolated is False
-            for s in self._said.get(fetch.node, ())
-        )
-
-    def _flushed(self, commit: Asked, fetch: Asked) -> bool:
-        """Whether the master took it, wrote it, and has been ended and started since."""
-        if commit.node != fetch.node or FLUSH_KEY in self._context.by_hand:
-            return False
-        span = self._undisturbed.of((commit.node,)).at(commit.begun)
-        if span is None or span.until_ns - commit.time < FLUSHED_NS:
-            return False
-        return any(_ended(a, fetch.node) and span.until <= a.begun for a in self._acts
-                   if (a.ended or NEVER) < fetch.begun)  # fmt: skip
+    def _joins(self, name: str, slave: str, time: Interval) -> None:
+        """Whether a slave that has just started is listed before it copies."""
+        role = str(self._context.broker_sets[name].index(slave))
+        answers = [s for s in self._routes if time.holds(s.begun, s.at)]
+        masterless = next((s.begun for s in answers if not _lists(s, name)), NEVER)
+        answers = [s for s in answers if s.at < masterless]
+        said = [s for s in self._said.get(slave, ()) if time.holds(s.begun, s.at)]
+        copies = next((s.begun for s in said if s.view.copying is not False), NEVER)
+        if {s.view.node for s in answers} != set(self._namesrvs):
+            return
+        for namesrv in self._namesrvs:
+            own = [s for s in answers if s.view.node == namesrv]
+            gone = next((s.at for s in own if not _lists(s, name, role)), NEVER)
+            listed = next((s for s in own if s.begun > gone and _lists(s, name, role)), None)
+            asked = [s for s in said if listed is not None and s.begun > listed.at]
+            if listed is not None and asked and isinstance(asked[0].view.copying, bool):
+                wrong = asked[0].at < copies
+                self._note("P8", _joined(name, listed, asked[0]) if wrong else None)
 
 
-def _ended(act: Fault, node: str) -> bool:
-    return act.brings_down and node in act.nodes
-
-
-def _lists(s: Sighting[RouteView], name: str) -> bool:
-    return MASTER_ROLE in s.view.sets.get(name, {})
-
-
-def _nodes(said: Mapping[str, Sequence[Said]]) -> dict[str, str]:
-    """Whose an address is; one that several nodes had is left out."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for node, answers in said.items():
-        for s in answers:
-            found[s.view.address].add(node)
-    return {address: next(iter(nodes)) for address, nodes in found.items() if len(nodes) == 1}
-
-
-def _pair(value: Any) -> tuple[int, int]:
-    match value:
-        case [int(key), int(offset)]:
-            return key, offset
-    raise HistoryError(f"{value!r} is not [key, offset]")
+def _lists(s: Sighting[RouteView], name: str, role: str = MASTER_ROLE) -> bool:
+    return role in s.view.sets.get(name, {})
 
 
 # In words.
@@ -265,15 +209,22 @@ def _stays(name: str, said: Said, bound_ns: int) -> Found:
     return Found("P2", "stays-isolated", (said.at,), text, detail)
 
 
-def _lost(claim: str, kept: Asked, fetch: Asked) -> Found:
-    taken = f"Group {kept.key} committed offset {kept.offset} to {kept.node} (op {kept.at})"
-    got = f"got {fetch.offset} by {fetch.node}, its master (op {fetch.at})"
-    detail = {
-        "key": kept.key, "committed": kept.offset, "fetched": fetch.offset, "node": fetch.node,
-    }  # fmt: skip
-    ops = (kept.at, fetch.at)
-    if claim == "P4":
-        text = f"{taken}, a slave that acted, and {got}, which has come online since."
-        return Found("P4", "acting-offset-lost", ops, text, detail)
-    text = f"{taken}, which had the time to write it, and after a restart {got}."
-    return Found("P5", "written-offset-lost", ops, text, detail)
+def _waits(name: str, said: Said, bound_ns: int) -> Found:
+    text = (
+        f"Broker set {name}: {said.view.node}, its master, runs, cut off from a slave and "
+        f"otherwise undisturbed for longer than {bound_ns / 1e9:g} s, and is isolated "
+        f"(op {said.at}): nobody can send to it for as long as the cut lasts."
+    )
+    detail = {"set": name, "node": said.view.node}
+    return Found("P3", "waits-for-unreachable", (said.at,), text, detail)
+
+
+def _joined(name: str, listed: Sighting[RouteView], said: Said) -> Found:
+    slave, namesrv = said.view.node, listed.view.node
+    text = (
+        f"Broker set {name}: {namesrv} lists {slave}, a slave that has started (op {listed.at}), "
+        f"and asked after that it does not copy its master's log yet (op {said.at}): were the "
+        "master lost now, who is shown in its place would lack what it had."
+    )
+    detail = {"set": name, "node": slave, "namesrv": namesrv}
+    return Found("P8", "uncopied-listed", (listed.at, said.at), text, detail)

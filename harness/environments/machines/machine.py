@@ -241,6 +241,13 @@ class LinkedMachine:
         packets: dict[str, int] = answer["cut"]
         return packets
 
+    async def connections(self, block: str) -> frozenset[tuple[str, str]]:
+        answer, _ = await self._link.ask("connections", name=self._name, block=block)
+        return frozenset((here, there) for here, there in answer["ends"])
+
+    async def reset_connections(self, block: str) -> None:
+        await self._link.ask("reset", name=self._name, block=block)
+
     async def lose(self, losses: Sequence[Loss]) -> None:
         await self._link.ask("filter", name=self._name, ruleset=loss_ruleset(losses))
 

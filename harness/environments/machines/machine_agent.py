@@ -89,6 +89,8 @@ class Agent:
             "space": self.space,
             "plug": self.plug,
             "forget": self.forget,
+            "connections": self.connections,
+            "reset": self.reset,
         }
 
     def spawn(
@@ -215,6 +217,17 @@ class Agent:
             raise OSError(f"connections stay (no CONFIG_INET_DIAG_DESTROY?): {first}")
         return {}
 
+    def connections(self, name: str, block: str) -> dict[str, Any]:
+        """The TCP connections of a machine with a block of addresses, by both ends."""
+        words = ("ss", "--no-header", "--numeric", "--tcp", *_established(block))
+        lines = run(*words, inside=self.nets[name]).splitlines()
+        return {"ends": [[_plain(end) for end in line.split()[2:4]] for line in lines]}
+
+    def reset(self, name: str, block: str) -> dict[str, Any]:
+        """End them by resets, where the kernel can (CONFIG_INET_DIAG_DESTROY)."""
+        run("ss", "--kill", "--numeric", "--tcp", *_established(block), inside=self.nets[name])
+        return {}
+
     def reap(self) -> None:
         """Collect every ended child; PID 1 also inherits the children of its children."""
         while True:
@@ -226,6 +239,18 @@ class Agent:
                 return
             if pid in self._children:
                 self._ended[pid] = os.waitstatus_to_exitcode(status)
+
+
+def _established(block: str) -> tuple[str, ...]:
+    """What selects the connections with a block of addresses."""
+    if packet_filter.BLOCK.fullmatch(block) is None:
+        raise ValueError(f"no block of addresses: {block!r}")
+    return ("state", "established", "dst", block)
+
+
+def _plain(end: str) -> str:
+    """``ip:port`` of what `ss` prints, which is in brackets for sockets of both families."""
+    return end.replace("[::ffff:", "").replace("]", "")
 
 
 def _redirect(log: str) -> None:

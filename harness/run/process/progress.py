@@ -31,6 +31,9 @@ class Progress:
         self._console = console
         self._status: Status | None = console.status("") if console.is_terminal else None
         self._limit_ns = options.time_limit_ns
+        self._ending = ENDING
+        if settle_s := options.settle_ns // 1_000_000_000:
+            self._ending += f", {settle_s} s of it until brokers have asked about open transactions"
         self._live = Live(options.context().broker_sets)
         self._verbose = verbose
         self._first_ns: int | None = None
@@ -77,7 +80,7 @@ class Progress:
     def _line(self, first_ns: int, now_ns: int) -> str:
         limit_ns = first_ns + self._limit_ns
         now = self._live.now(now_ns).line(limit_ns)
-        return now if now_ns <= limit_ns else f"{ENDING}: {now}"
+        return now if now_ns <= limit_ns else f"{self._ending}: {now}"
 
     def _act(self, now_ns: int, op: Op) -> None:
         if not op.error and not isinstance(op.value, dict):

@@ -164,6 +164,7 @@ class PairMembership(Membership):
             "maxq.outOfGroup": self.plain.slave.out,
             "maxq.acting": str(self.acts).lower(),
             "maxq.isolated": str(self.isolated).lower(),
+            "maxq.copying": str(self.plain.slave.connected).lower(),
             "maxq.isolatedBy": self._returning.state.held_by(),
             "maxq.minBrokerId": str(self._acting.min_id),
         }

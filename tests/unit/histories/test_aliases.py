@@ -8,7 +8,7 @@ import pytest
 from maxq.checkers.judgement.names import ANOMALIES as FOUND
 from maxq.harness.cli.given.param_types import Faults
 from maxq.harness.experiments.journal import append, resumed
-from maxq.harness.experiments.scenario import names, scenario_of
+from maxq.harness.experiments.scenarios.scenario import names, scenario_of
 from maxq.harness.run.replay import options_for
 from maxq.harness.schedule.format import decode
 from maxq.histories import fault_facts

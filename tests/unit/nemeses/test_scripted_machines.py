@@ -103,3 +103,27 @@ def test_who_ended_for_want_of_a_disk_is_down_for_every_act() -> None:
     cluster.ended, cluster.dead = {"b0-1": 1, "b0-2": 1}, set()
     [back] = perform(cluster, ("start", "s", {}))
     assert list(back) == ["b0-1"], "whoever has no excuse stays as he is"
+
+
+def test_connections_are_reset_with_those_who_are_named_and_told_of_both_ends() -> None:
+    cluster = FakeCluster(TRIO)
+    who = {"nodes": ["b0-0", "b0-1"]}
+    [done] = perform(cluster, ("reset-connections", "r", {"who": who, "args": {"from": ["n0"]}}))
+    assert {node: what["from"] for node, what in done.items()} == {
+        "b0-0": {"n0": 1}, "n0": {"b0-0": 1, "b0-1": 1}, "b0-1": {"n0": 1},
+    }  # fmt: skip
+    cluster.dead = {"b0-0", "b0-1"}
+    [nobody] = perform(cluster, ("reset-connections", "r", {"who": who}))
+    assert list(nobody) == ["nobody"]
+    complaint = acts()["reset-connections"].complaint({"from": "everywhere"}, ["n0"])
+    assert "everywhere" in complaint
+
+
+@pytest.mark.parametrize(("f", "perm"), [("wipe-write", 4), ("add-write", 6)])
+def test_a_permission_is_the_sets_whoever_of_it_is_named(f: str, perm: int) -> None:
+    cluster = FakeCluster(TRIO)
+    who = {"nodes": ["b0-1", "b0-2", "n0"]}
+    [done] = perform(cluster, (f, "w", {"who": who}))
+    assert list(done) == ["b0-0", "b0-1", "b0-2"]
+    assert all(what["perms"] == {"n0": {"t": perm}} for what in done.values())
+    assert "nowhere" in acts()[f].complaint({"from": "nowhere"}, ["n0"])

@@ -219,7 +219,7 @@ def test_a_reader_keeps_its_position_over_failures() -> None:
             [["poll", {0: [[0, 10], [1, 11]]}]], ext={"node": "b0", "broker": "x:1"}
         )
         session.broken = Fail("timeout")
-        assert await client.invoke(POLL) == Fail("timeout")
+        assert await client.invoke(POLL) == Fail("timeout", ext={"node": "b0"})
         session.broken = None
         again = await client.invoke(POLL)
         assert isinstance(again, Ok)

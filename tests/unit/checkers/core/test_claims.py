@@ -20,8 +20,21 @@ from maxq.checkers.messages import (
     retention,
 )
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
-from maxq.checkers.replication.pairs import acting, copies, pre_online
-from maxq.checkers.routing import acting_routes, routes, silent_brokers
+from maxq.checkers.replication.pairs import (
+    acting,
+    acting_service,
+    copies,
+    delay_progress,
+    pair_offsets,
+    pre_online,
+    rejoining,
+)
+from maxq.checkers.routing import (
+    acting_routes,
+    listings,
+    routes,
+    silent_brokers,
+)
 from maxq.harness.contracts.target import Profile
 from maxq.histories.history import History
 
@@ -35,6 +48,10 @@ CHECKERS: tuple[Checker, ...] = (
     copies.Copies(),
     acting.Acting(),
     pre_online.PreOnline(),
+    delay_progress.DelayProgress(),
+    rejoining.Rejoining(),
+    acting_service.ActingService(),
+    pair_offsets.PairOffsets(),
     availability.Availability(),
     locks.Locks(),
     lock_service.LockService(),
@@ -45,6 +62,7 @@ CHECKERS: tuple[Checker, ...] = (
     routes.Routes(),
     acting_routes.ActingRoutes(),
     silent_brokers.SilentBrokers(),
+    listings.Listings(),
     idle_log_growth.Idle(),
     service.Service(),
     processes.Processes(),
@@ -82,8 +100,8 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-DEFAULT": lossless | all_ack,
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
-    wanted |= {"A1", "A2", "A3", "A4", "A8", "N2", "N8", "N12"}  # of pairs
-    wanted |= {"P1", "P2", "P4", "P5"}
+    wanted |= {"A1", "A2", "A3", "A4", "A5", "A6", "A8", "A11", "N2", "N8", "N12"}  # of pairs
+    wanted |= {"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8"}
     wanted |= {"E3", "L3", "L4"}  # of pairs, and of brokers that are not in strict mode
     effective = settings(profile)
     unpromised = {c.id for c in claims.CLAIMS
@@ -148,10 +166,17 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "A2": ("second-acts",),
     "A3": ("acts-beside-master",),
     "A4": ("slave-took-message",),
+    "A5": ("acting-not-readable", "acting-lacks-message"),
+    "A6": ("acting-refuses",),
+    "A11": ("slave-stands-still",),
     "P1": ("isolated-listed",),
     "P2": ("stays-isolated",),
+    "P3": ("waits-for-unreachable",),
     "P4": ("acting-offset-lost",),
     "P5": ("written-offset-lost",),
+    "P6": ("copied-offset-lost",),
+    "P7": ("progress-beyond-queue",),
+    "P8": ("uncopied-listed",),
     "E1": ("delayed-lost", "delayed-late"),
     "E2": ("delayed-early",),
     "E3": ("uncopied-lost",),
@@ -172,7 +197,10 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "N3": ("shown-otherwise",),
     "N4": ("silent-broker-listed",),
     "N5": ("dead-broker-listed",),
+    "N7": ("reset-broker-not-listed",),
     "N8": ("master-not-writable",),
+    "N9": ("namesrvs-differ",),
+    "N11": ("restarted-namesrv-differs",),
     "N12": ("other-slave-shown",),
     "N13": ("stale-master-listed",),
     "B13": ("deleted-early",),

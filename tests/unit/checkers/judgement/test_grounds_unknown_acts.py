@@ -8,9 +8,31 @@ import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
 from lock_service_histories import alone, expired, given_back, silent_member
-from ordered_histories import LOOSE, forgotten, two_brokers
-from pair_histories import masterless, returned
-from route_histories import not_writable, silent_listed, writable, wrong_shown
+from ordered_histories import (
+    LOOSE,
+    forgotten,
+    two_brokers,
+)
+from pair_histories import (
+    delivered,
+    joined,
+    masterless,
+    parted,
+    refused_offset,
+    rejoined,
+    returned,
+    slave_asked,
+    unread,
+)
+from route_histories import (
+    apart,
+    never_relisted,
+    not_writable,
+    restarted_without,
+    silent_listed,
+    writable,
+    wrong_shown,
+)
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
 from test_delayed_messages import again
@@ -43,9 +65,14 @@ from maxq.checkers.locks.ordered import Ordered
 from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.replication.pairs.acting import Acting
+from maxq.checkers.replication.pairs.acting_service import ActingService
+from maxq.checkers.replication.pairs.delay_progress import DelayProgress
+from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
+from maxq.checkers.replication.pairs.rejoining import Rejoining
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
+from maxq.checkers.routing.listings import Listings
 from maxq.checkers.routing.routes import Routes
 from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.histories.fault_facts import GONE, Effect, FaultFacts
@@ -163,16 +190,26 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "A1": (lambda: masterless((19, "b0-1", False)), Acting()),
     "A2": (lambda: masterless((19, "b0-2", True)), Acting()),
     "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
+    "A5": (unread, ActingService()),
+    "A6": (refused_offset, ActingService()),
+    "A11": (lambda: rejoined(*[50] * 8), Rejoining()),
     "P1": (lambda: returned(listed=True), PreOnline()),
     "P2": (lambda: returned(online_at=90), PreOnline()),
-    "P4": (lambda: returned(knows=1), PreOnline()),
-    "P5": (lambda: returned(knows=0), PreOnline()),
+    "P3": (parted, PreOnline()),
+    "P7": (lambda: delivered({"1": (2, 1)}), DelayProgress()),
+    "P8": (joined, PreOnline()),
+    "P4": (lambda: returned(knows=1), PairOffsets()),
+    "P5": (lambda: returned(knows=0), PairOffsets()),
+    "P6": (lambda: slave_asked(knows=0), PairOffsets()),
     "N2": (writable, ActingRoutes()),
     "N4": (silent_listed, SilentBrokers()),
     "N5": (listed_dead, Routes()),
     "N6": (left_off, Routes()),
+    "N7": (never_relisted, Listings()),
     "N8": (not_writable, ActingRoutes()),
+    "N9": (apart, Listings()),
     "N10": (listed_as_slave, Routes()),
+    "N11": (restarted_without, Listings()),
     "N12": (wrong_shown, SilentBrokers()),
     "N13": (displaced, Routes()),
     "L3": (forgotten, Locks()),

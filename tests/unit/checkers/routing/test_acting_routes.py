@@ -16,6 +16,7 @@ from route_histories import (
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.routing.acting_routes import ActingRoutes
+from maxq.histories.op import NEMESIS
 
 CONTEXT = Context(
     broker_sets={"b0": ("b0-0", "b0-1", "b0-2")},
@@ -126,3 +127,45 @@ def test_a_value_of_another_shape() -> None:
     r = Routed()
     r.op("ok", 9, "observe-route", {"node": "n0"}, {"node": "n0", "sets": 3})
     assert judge(r).of("not judged") == ("N2", "N3", "N8")
+
+
+# Operators.
+
+
+def ordered(r: Routed, at: float, f: str, of: str = "b0") -> None:
+    """An operator's order about the permission of a broker set."""
+    r.now = at
+    r.begin(NEMESIS, f, f"{f}@{at}")
+    r.end("info", NEMESIS, f, {"b0-0": {"holds": True, "set": of}})
+
+
+@pytest.mark.parametrize(("of", "expected"), [("b0", []), ("b1", ["N2/masterless-writable"])])
+def test_a_set_that_an_operator_has_opened_may_be_written_to(of: str, expected: list[str]) -> None:
+    r = Routed()
+    r.shows(1, SLAVE, ACTING, perm=READ)
+    ordered(r, 2, "add-write", of)
+    for at in (3, 4):
+        r.shows(at, SLAVE, perm=READ_WRITE)
+    assert [signature for signature, _ in found(r)] == expected
+
+
+def test_until_its_master_was_back() -> None:
+    r = Routed()
+    ordered(r, 1, "add-write")
+    r.shows(2, BOTH, perm=READ_WRITE)
+    for at in (3, 4):
+        r.shows(at, SLAVE, perm=READ_WRITE)
+    assert [signature for signature, _ in found(r)] == ["N2/masterless-writable"]
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_master_that_is_back_at_a_set_that_an_operator_has_closed(opened: bool) -> None:
+    r = Routed()
+    r.shows(1, SLAVE, ACTING, perm=READ)
+    ordered(r, 1.5, "wipe-write")
+    if opened:
+        ordered(r, 1.7, "add-write")
+    r.shows(2, BOTH, perm=READ)
+    r.shows(3, BOTH, perm=READ)
+    expected = ["N8/master-not-writable"] if opened else []
+    assert [signature for signature, _ in found(r)] == expected

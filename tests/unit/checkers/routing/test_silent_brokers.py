@@ -103,3 +103,19 @@ def test_values_of_another_shape() -> None:
     r = Routed()
     r.op("ok", 9, "observe-route", {"node": "n0"}, 7)
     assert judge(r).of("not judged") == ("N4", "N12")
+
+
+@pytest.mark.parametrize(("of", "judged"), [("b0", False), ("b1", True)])
+def test_nobody_is_shown_for_a_master_whose_set_an_operator_has_opened(
+    of: str, *, judged: bool
+) -> None:
+    """A set without a master that may be written to shows no slave in its place."""
+    r = Routed()
+    for node in ("b0-0", "b0-1", "b0-2"):
+        r.says(1, node, acting=False)
+    r.act(10, "kill", "b0-0")
+    r.now = 11
+    r.begin(NEMESIS, "add-write", "a")
+    r.end("info", NEMESIS, "add-write", {"b9-0": {"holds": True, "set": of}})
+    r.shows(35, SLAVES, perm=READ)
+    assert ("N12" in judge(ended(r)).of("broken")) is judged

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from maxq.harness.client.places import Place, place
+from maxq.harness.client.places import Place, delays, place
 
 UNKNOWN = msgspec.UNSET
 
@@ -23,6 +23,12 @@ def test_our_brokers_say_it_themselves(role: str, acting: str, isolated: str, to
     assert place(table, first=True) == place(table, first=False) == told
 
 
+@pytest.mark.parametrize(("first", "copying"), [(False, True), (True, UNKNOWN)])
+def test_our_slaves_say_whether_they_copy(first: bool, copying: bool | msgspec.UnsetType) -> None:
+    table = {"maxq.role": "slave", "maxq.copying": "true"}
+    assert place(table, first=first).copying == copying
+
+
 @pytest.mark.parametrize(
     ("first", "active", "told"),
     [
@@ -39,3 +45,13 @@ def test_of_rocketmqs_it_shows_by_what_runs_there(first: bool, active: str, told
 def test_of_a_broker_that_says_nothing_only_its_setting_is_known() -> None:
     assert place({}, first=True) == Place(leads=True, acting=UNKNOWN, isolated=UNKNOWN)
     assert place({}, first=False) == Place(leads=False, acting=UNKNOWN, isolated=UNKNOWN)
+
+
+def test_it_is_said_how_far_delay_levels_are() -> None:
+    table = {"scheduleMessageOffset_1": "3,4", "scheduleMessageOffset_18": "0,2", "other": "1,2"}
+    assert delays(table) == {"1": (3, 4), "18": (0, 2)}
+
+
+@pytest.mark.parametrize("value", ["", "3", "3,", ",4", "-1,4", "a,b"])
+def test_what_is_no_pair_of_numbers_is_left_out(value: str) -> None:
+    assert delays({"scheduleMessageOffset_1": value}) is UNKNOWN

@@ -60,6 +60,17 @@ def test_no_master_in_the_route_is_fail() -> None:
     assert send_once(Cluster(send_answers(0), master=None))[0] == Fail("no-route")
 
 
+@pytest.mark.parametrize("acting", [False, True])
+def test_a_set_that_may_not_be_written_to_is_asked_only_if_a_slave_may_act_there(
+    *, acting: bool
+) -> None:
+    cluster = Cluster(send_answers(0))
+    cluster.namesrv.script = route_to(BROKER_A, perm=4, acting=acting)
+    outcome, _ = send_once(cluster)
+    assert (outcome == Fail("not-writable")) is not acting
+    assert len(cluster.broker.requests) == acting
+
+
 def test_refused_before_the_first_byte_is_fail() -> None:
     outcome, _ = send_once(Cluster(send_answers(0), master=NOBODY))
     assert isinstance(outcome, Fail)
@@ -285,7 +296,10 @@ def test_an_answer_without_offsets_is_fail() -> None:
 
 def test_any_other_code_is_fail_with_its_name() -> None:
     cluster = Cluster(pull_answers(17, 0, 0, remark="topic not exist"))
-    assert poll_once(cluster) == Fail(["TOPIC_NOT_EXIST", "topic not exist"])
+    found = poll_once(cluster)
+    assert isinstance(found, Fail)
+    assert found.error == ["TOPIC_NOT_EXIST", "topic not exist"]
+    assert (found.ext or {})["code"] == 17
 
 
 @pytest.mark.parametrize(

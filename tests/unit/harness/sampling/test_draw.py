@@ -161,6 +161,8 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
         "start-packet-loss",
         "stop-packet-loss",
         "remove-epochs",
+        "wipe-write",
+        "add-write",
         "read-log",
         *TAMPERS,
     }

@@ -116,9 +116,10 @@ def test_a_history_of_jepsen_is_read_alike(tmp_path: Path) -> None:
     lines = whole.splitlines(keepends=True)
     unindexed = b"".join(line.replace(b":index ", b":at ") for line in lines)
     odd = [line.replace(b":time ", b":x " + word + b", :time ") for line, word in zip(
-        lines[1:], (b"1.5", b"#{2 1}", b"1/2", b"-0", b"007", b"[:a1]", b"{1 2, 1 3}", b"a1",
+        lines[1:] * 2, (b"1.5", b"#{2 1}", b"1/2", b"-0", b"007", b"[:a1]", b"{1 2, 1 3}", b"a1",
                     b"#t 1", b"{:$1 2}", b"#_ 3 4", b";", b"1N", b"\\1",
-                    b'"a\\n1"'), strict=False)]  # fmt: skip
+                    b'"a\\n1"', b'"a;1"', b'"#{2 1}"', b'; "', b'"a" ; "b" 1', b'{"a;1" #{3 "#"}}',
+                    b'"un;closed'), strict=False)]  # fmt: skip
     for data in (whole, unindexed, b"[" + whole + b"]", b"\n\n" + whole, whole[:-20], whole + b"7",
                  *(lines[0] + line + lines[2] for line in odd), b"", b"\xff" + whole):  # fmt: skip
         path.write_bytes(data)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from canned_trials import Canned
 
-from maxq.harness.experiments.bisect import Bisection, between, clean_needed
-from maxq.harness.experiments.scenario import Tally
+from maxq.harness.experiments.scenarios.bisect import Bisection, between, clean_needed
+from maxq.harness.experiments.scenarios.scenario import Tally
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Between which two releases a scenario begins to be bad, or ends: by halving.
 
 One bad trial makes a release bad; how many clean ones make it good follows from how often the bad
-end is bad. Trials are those of the scenario (`maxq.harness.experiments.scenario`), and kept.
+end is bad. Trials are those of the scenario
+(`maxq.harness.experiments.scenarios.scenario`), and kept.
 """
 
 import math
@@ -9,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from maxq.harness.experiments.scenario import SHOWN_MIN, TRIALS_MAX, Tally, Trials
+from maxq.harness.experiments.scenarios.scenario import SHOWN_MIN, TRIALS_MAX, Tally, Trials
 from maxq.harness.targets.rocketmq.releases import MISSING, Version, parse
 
 WRONG_STEP = 0.05

@@ -35,7 +35,7 @@ from maxq.histories.aliases import current
 from maxq.histories.columns.timings import timings_of
 from maxq.histories.fault_facts import BUILT_IN
 
-FOLDER = Path(__file__).parents[1] / "schedule" / "upstream"
+FOLDER = Path(__file__).parents[2] / "schedule" / "upstream"
 SHOWN_MIN, TRIALS_MAX = 3, 10
 Came = Literal["bad", "clean", "failed"]
 Way = Literal["bad", "good", "control"]
@@ -115,7 +115,11 @@ def scenario_of(name: str) -> Scenario:
     if not path.exists():
         path = Path(name)
         if not path.is_file():
-            raise ScheduleError(f"no scenario {name!r}; there are: {', '.join(names())}")
+            near = get_close_matches(name, names(), n=1)
+            meant = f", did you mean {near[0]!r}?" if near else ""
+            raise ScheduleError(
+                f"no scenario {name!r}{meant or '; `maxq list scenarios` has them'}"
+            )
     script = read(path)
     if script.header.known is None:
         raise ScheduleError(f"{path}: its header does not say what it is known to show")

@@ -10,8 +10,8 @@ from canned_trials import KNOWN, SCRIPT, A, Canned
 from maxq.checkers.core.api import Anomaly, ClaimVerdict, Status, Valid, Verdict
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.cli.given.param_types import Target
-from maxq.harness.experiments import scenario
-from maxq.harness.experiments.scenario import (
+from maxq.harness.experiments.scenarios import scenario
+from maxq.harness.experiments.scenarios.scenario import (
     Scenario,
     Trials,
     ahead,
@@ -206,7 +206,7 @@ def test_a_schedule_that_shows_nothing_known_is_no_scenario(tmp_path: Path) -> N
     path.write_text('{"item": "header"}\n')
     with pytest.raises(ScheduleError, match="does not say what it is known to show"):
         scenario_of(str(path))
-    with pytest.raises(ScheduleError, match="no scenario 'none'; there are: "):
+    with pytest.raises(ScheduleError, match="no scenario 'none'; `maxq list"):
         scenario_of("none")
 
 

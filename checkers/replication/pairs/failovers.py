@@ -1,0 +1,104 @@
+"""What happened while slaves acted for their masters, counted. Nothing is judged by it.
+
+Of a broker set whose master is gone a slave acts; what waits at it, delayed messages and half
+messages, moves to another broker set; once the master is back and has what its slaves have, it ends
+its isolation. A claim that was kept over one such time says less than one that was kept over ten.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.evidence.observations import Sighting, replica_sightings
+from maxq.histories.history import History
+from maxq.histories.observed import (
+    READ_DELAYED,
+    READ_TRANSACTIONS,
+    SEND_DELAYED,
+    SEND_HALF,
+    ReplicaView,
+)
+from maxq.histories.op import HistoryError, Op
+
+ACTED, ACTING_MS, RETURNED = "acted", "acting-ms", "returned"
+DELAYED_MOVED, HALF_MOVED = "delayed-moved", "transactions-moved"
+NAMES = (ACTED, ACTING_MS, RETURNED, DELAYED_MOVED, HALF_MOVED)
+MOVED = ((DELAYED_MOVED, SEND_DELAYED, READ_DELAYED), (HALF_MOVED, SEND_HALF, READ_TRANSACTIONS))
+
+
+class Failovers:
+    """The counts. See the module's text."""
+
+    name = "failovers"
+    claims: tuple[str, ...] = ()
+
+    def check(self, history: History, context: Context) -> Verdict:
+        try:
+            return Verdict(checker=self.name, counts=_counts(history))
+        except HistoryError as error:
+            return unreadable(self, error)
+
+
+def _counts(history: History) -> dict[str, int]:
+    said: dict[str, list[Sighting[ReplicaView]]] = defaultdict(list)
+    for s in replica_sightings(history):
+        said[s.view.node].append(s)
+    spans = [span for seen in said.values() for span in _acting(seen)]
+    found = {
+        ACTED: len(spans),
+        ACTING_MS: sum(spans) // 1_000_000,
+        RETURNED: sum(map(_returns, said.values())),
+    }
+    totals = history.totals
+    found |= {
+        name: _moved(history, sent, read)
+        for name, sent, read in MOVED
+        if totals[sent, "ok"] or totals[sent, "info"]
+    }
+    return found
+
+
+def _acting(seen: Sequence[Sighting[ReplicaView]]) -> Iterator[int]:
+    """How long (ns) a broker acted each time: from the first answer that said so to the last."""
+    first = last = None
+    for s in seen:
+        if s.view.acting is True:
+            first, last = first or s, s
+        elif first is not None and last is not None:
+            yield last.at_ns - first.begun_ns
+            first = last = None
+    if first is not None and last is not None:
+        yield last.at_ns - first.begun_ns
+
+
+def _returns(seen: Sequence[Sighting[ReplicaView]]) -> int:
+    """How often a broker was isolated, and then was not, so that it is in its group again."""
+    told = [s.view.isolated for s in seen if isinstance(s.view.isolated, bool)]
+    return sum(was and not is_ for was, is_ in pairwise(told))
+
+
+def _moved(history: History, sent: str, read: str) -> int:
+    """How many messages were read first at another broker set than the one that took them."""
+    home: dict[int, str] = {}
+    for op in history.of_f(sent):
+        if op.type == "ok" and isinstance(op.value, list) and type(op.value[0]) is int:
+            home[op.value[0]] = _set(op)
+    first = _first(history.of_f(read))
+    return sum(bool(at) and first.get(value, at) != at for value, at in home.items())
+
+
+def _first(reads: Sequence[Op]) -> Mapping[int, str]:
+    """The broker set at which each message was read first."""
+    found: dict[int, str] = {}
+    for op in reads:
+        if op.type == "ok" and isinstance(op.value, list):
+            for value in op.value:
+                if type(value) is int:
+                    found.setdefault(value, _set(op))
+    return found
+
+
+def _set(op: Op) -> str:
+    """The broker set that answered."""
+    return str((op.ext or {}).get("node", ""))

@@ -1,0 +1,58 @@
+"""Fail-overs, counted: who acted, who came back, what came from another broker set."""
+
+from pair_histories import Told
+
+from maxq.checkers.core.api import Context
+from maxq.checkers.judgement.runner import check_all
+from maxq.checkers.judgement.summary import acting
+from maxq.checkers.replication.pairs.failovers import Failovers
+from maxq.histories.observed import READ_DELAYED, READ_TRANSACTIONS, SEND_DELAYED, SEND_HALF
+
+NONE = {"acted": 0, "acting-ms": 0, "returned": 0}
+
+
+def counted(r: Told) -> dict[str, int]:
+    return Failovers().check(r.history, Context()).counts
+
+
+def failed_over() -> Told:
+    r = Told()
+    r.says(1, "b0-1", acting=False)
+    r.op("ok", 1, SEND_DELAYED, [7, 2000], [7, 2000], node="b0")
+    r.op("ok", 1, SEND_DELAYED, [8, 2000], [8, 2000], node="b0")
+    r.op("fail", 1, SEND_DELAYED, [9, 2000], None, node="b0")
+    r.op("ok", 2, SEND_HALF, [1, "commit", "soon"], [1, "commit", "soon"], node="b0")
+    for at in (12, 13, 14.5):
+        r.says(at, "b0-1", acting=True)
+    r.op("ok", 3, READ_DELAYED, 2, [7, 9], node="b1")
+    r.op("ok", 3, READ_DELAYED, 0, [7, 8], node="b0")
+    r.op("ok", 4, READ_TRANSACTIONS, 2, [1], node="b1")
+    r.says(16, "b0-0", acting=False, isolated=True)
+    r.says(17, "b0-1", acting=True)
+    r.says(18, "b0-0", acting=False, isolated=False)
+    r.says(19, "b0-1", acting=False)
+    r.says(25, "b0-1", acting=True)
+    return r
+
+
+def test_each_time_a_slave_acted_and_what_moved_is_counted() -> None:
+    assert counted(failed_over()) == {
+        "acted": 2, "acting-ms": 5000, "returned": 1, "delayed-moved": 1, "transactions-moved": 1,
+    }  # fmt: skip
+
+
+def test_what_was_not_sent_is_not_counted() -> None:
+    r = Told()
+    r.says(1, "b0-1", acting=False)
+    assert counted(r) == NONE
+
+
+def test_it_is_said_in_words() -> None:
+    def said(r: Told) -> str:
+        return acting(check_all(r.history, [Failovers()], Context()))
+
+    assert said(failed_over()) == (
+        "2 times a slave acted for its master, 5.0 s in all; 1 time a master came back into its "
+        "group; 1 delayed message and 1 transaction came from another broker set meanwhile"
+    )
+    assert said(Told()) == ""

@@ -1,0 +1,128 @@
+"""Offsets of pairs: what a master that returns knows, and a slave that acts."""
+
+import pickle
+
+import msgspec
+import pytest
+from history_recorder import SECOND_NS, Recorder
+from pair_histories import returned, slave_asked
+
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.keyed import events_of
+from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
+from maxq.histories.history import History
+from maxq.histories.op import Op
+
+CONTEXT = Context(
+    broker_sets={"b0": ("b0-0", "b0-1")},
+    eviction_ns=6 * SECOND_NS,
+    settings={"broker:enableSlaveActingMaster": "true", "broker:enableControllerMode": "false"},
+)
+
+
+def judge(r: Recorder, context: Context = CONTEXT) -> Verdict:
+    return PairOffsets().check(r.history, context)
+
+
+def test_a_master_that_returns_as_it_should_keeps_all() -> None:
+    assert judge(returned()).of("kept") == ("P4", "P5")
+
+
+@pytest.mark.parametrize(
+    ("knows", "found"),
+    [
+        (1, [("P4", "acting-offset-lost")]),
+        (0, [("P4", "acting-offset-lost"), ("P5", "written-offset-lost")]),
+    ],
+)
+def test_a_master_that_knows_less_is_blamed(knows: int, found: list[tuple[str, str]]) -> None:
+    assert sorted((a.claim, a.name) for a in judge(returned(knows=knows)).anomalies) == found
+
+
+def test_a_slave_that_was_struck_meanwhile_may_have_given_nothing() -> None:
+    verdict = judge(returned(knows=1, strikes="b0-1"))
+    assert "P4" in verdict.of("no occasion")
+    assert "P5" in verdict.of("kept")
+
+
+@pytest.mark.parametrize("online_at", [25, 90])
+def test_an_offset_counts_at_the_master_once_that_is_online(online_at: float) -> None:
+    verdict = judge(returned(knows=1, online_at=online_at))
+    assert ("P4" in verdict.of("broken")) is (online_at == 25)
+
+
+def test_an_offset_that_was_just_committed_may_not_be_written() -> None:
+    assert "P5" in judge(returned(knows=0, written_at=6)).of("no occasion")
+
+
+def test_where_offsets_are_written_at_other_times_p5_is_left_out() -> None:
+    by_hand = ("broker:flushConsumerOffsetInterval",)
+    context = msgspec.structs.replace(CONTEXT, by_hand=by_hand)
+    assert "P5" in judge(returned(knows=0), context).of("no occasion")
+
+
+def as_rocketmq(op: Op) -> Op:
+    """The same answer of a broker that does not say whether it is isolated."""
+    if op.f != "observe-replica" or op.type != "ok":
+        return op
+    value = {k: v for k, v in op.value.items() if k not in ("acting", "isolated")}
+    return msgspec.structs.replace(op, value=value)
+
+
+def test_a_master_that_does_not_say_so_is_online_once_it_is_listed() -> None:
+    r = returned(knows=1)
+    r.ops[:] = map(as_rocketmq, r.ops)
+    assert "P4" in judge(r).of("broken")
+    r = returned(knows=1, online_at=90)
+    r.ops[:] = map(as_rocketmq, r.ops)
+    assert "P4" in judge(r).of("no occasion")
+
+
+def test_what_a_slave_had_the_time_to_copy_must_be_there() -> None:
+    assert judge(slave_asked()).of("kept") == ("P6",)
+    [found] = judge(slave_asked(knows=0)).anomalies
+    assert (found.claim, found.name) == ("P6", "copied-offset-lost")
+    assert found.detail == {"key": 3, "committed": 1, "fetched": 0, "node": "b0-1"}
+
+
+def test_a_slave_that_was_ended_since_has_written_it_or_is_not_judged() -> None:
+    assert "P6" in judge(slave_asked(knows=0, back=True)).of("no occasion")
+
+
+@pytest.mark.parametrize("committed_at", [14, 16])
+def test_a_commit_counts_once_it_is_old(committed_at: float) -> None:
+    verdict = judge(slave_asked(knows=0, committed_at=committed_at))
+    assert ("P6" in verdict.of("broken")) is (committed_at == 14)
+
+
+@pytest.mark.parametrize("node", ["b0-0", "b0-1", "n0"])
+def test_a_commit_counts_only_in_undisturbed_time(node: str) -> None:
+    assert "P6" in judge(slave_asked(knows=0, strikes=node)).of("no occasion")
+
+
+def test_rocketmqs_slaves_have_more_time() -> None:
+    context = msgspec.structs.replace(CONTEXT, target="rocketmq:5.5.0")
+    assert "P6" in judge(slave_asked(knows=0), context).of("no occasion")
+
+
+def test_a_value_of_another_shape_is_not_judged() -> None:
+    r = returned()
+    r.op("ok", 3, "fetch-offset", 3, ["3", 1], broker="b0-0:1")
+    assert judge(r).of("not judged") == PairOffsets.claims
+
+
+def test_the_history_is_read_as_it_was() -> None:
+    """A commit without its invocation counts for nothing."""
+    r = slave_asked(knows=0)
+    ops = [op for op in r.ops if not (op.f == "commit-offset" and op.type == "invoke")]
+    renumbered = [msgspec.structs.replace(op, index=at) for at, op in enumerate(ops)]
+    assert "P6" in PairOffsets().check(History(renumbered), CONTEXT).of("no occasion")
+
+
+def test_what_keys_must_know_can_be_carried_elsewhere() -> None:
+    r = slave_asked(knows=0)
+    known = PairOffsets().prepare(r.history, CONTEXT)
+    rows = [row for event in events_of(r.history, PairOffsets.reads)
+            for _, row in PairOffsets().rows(event, known)]  # fmt: skip
+    elsewhere = pickle.loads(pickle.dumps(known))
+    assert PairOffsets().judge(3, rows, elsewhere) == PairOffsets().judge(3, rows, known)

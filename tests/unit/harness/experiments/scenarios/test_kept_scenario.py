@@ -1,0 +1,64 @@
+"""Scenarios of what is kept: when one is shown, and what is lacking."""
+
+from pathlib import Path
+
+import pytest
+
+from maxq.checkers.core.api import ClaimVerdict, Status, Valid, Verdict
+from maxq.checkers.core.claims import BY_ID
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.experiments.scenarios.kept_scenario import kept_scenario_of, misses, names
+from maxq.harness.run.judging import every_checker
+from maxq.harness.schedule.format import Header, Keeps, Schedule, ScheduleError, encode
+
+KEEPS = Keeps(claims=("A1", "P1"), counts={"failovers:returned": 2})
+
+
+def results(valid: Valid, statuses: dict[str, Status], returned: int) -> Results:
+    said = tuple(ClaimVerdict(claim=c, status=s) for c, s in statuses.items())
+    verdict = Verdict(checker="failovers", claim_verdicts=said, counts={"returned": returned})
+    return Results(valid=valid, verdicts=(verdict,))
+
+
+def test_what_was_looked_at_often_enough_and_kept_lacks_nothing() -> None:
+    assert not [*misses(KEEPS, results(True, {"A1": "kept", "P1": "kept"}, 2))]
+
+
+@pytest.mark.parametrize(
+    ("valid", "statuses", "returned", "said"),
+    [
+        (True, {"A1": "kept", "P1": "kept"}, 1, "failovers:returned: 1, at least 2"),
+        (True, {"A1": "kept", "P1": "no occasion"}, 2, "P1 ("),
+        (True, {"A1": "kept"}, 2, "not looked at"),
+        (False, {"A1": "broken", "P1": "kept"}, 2, "broken: A1"),
+        (False, {"A1": "kept", "P1": "kept", "S6": "broken"}, 2, "broken: S6"),
+    ],
+)
+def test_what_lacks_is_said(
+    valid: Valid, statuses: dict[str, Status], returned: int, said: str
+) -> None:
+    [missing] = misses(KEEPS, results(valid, statuses, returned))
+    assert said in missing
+
+
+def test_those_that_come_with_it_name_claims_and_counts_that_there_are() -> None:
+    checkers = {checker.name for checker in every_checker()}
+    assert names()
+    for name in names():
+        one = kept_scenario_of(name)
+        assert one is not None
+        assert one.keeps.claims
+        assert set(one.keeps.claims) <= set(BY_ID)
+        assert {count.partition(":")[0] for count in one.keeps.counts} <= checkers
+
+
+def test_one_of_a_claim_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(encode(Schedule(header=Header(keeps=Keeps(claims=("Z9",))))))
+    with pytest.raises(ScheduleError, match="no claim 'Z9'"):
+        kept_scenario_of(str(path))
+
+
+def test_a_known_bug_is_none_of_these() -> None:
+    assert kept_scenario_of("return_after_pull") is None
+    assert kept_scenario_of("no-such-scenario") is None
