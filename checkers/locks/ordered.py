@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.elements import node_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.active_faults import State
 from maxq.checkers.evidence.observations import begin
@@ -82,13 +83,15 @@ class Ordered(KeyedChecker):
     def judge(
         self, key: int, rows: Sequence[Asked | Read], known: Known, more: object = None
     ) -> Judged:
-        grants, _ = grants_of([row for row in rows if isinstance(row, Asked)])
+        asked = [row for row in rows if isinstance(row, Asked)]
+        grants, _ = grants_of(asked)
+        brokers = {row.op.index: node_of(row.op.ext or {}) for row in asked}
         reads = [row for row in rows if isinstance(row, Read)]
         found = [_beside(key, *pair) for pair in _besides(grants, reads, known.client_ns)]
         handed = 0
         for time in known.settled:
             within = [g for g in grants if _within(time, g)]
-            found += (_lasting(key, each) for each in overlaps(within, known.client_ns)[0])
+            found += (_lasting(key, each, brokers) for each in overlaps(within, known.client_ns)[0])
             handed += len({g.process for g in within}) > 1
         several = len({g.process for g in grants}) > 1
         return Judged(found, len(reads) if several else 0, handed)
@@ -186,13 +189,13 @@ def _beside(key: int, holder: Grant, read: Read) -> Found:
     return Found("L10", "read-beside-holder", (holder.at, read.at), said, detail)
 
 
-def _lasting(key: int, found: Overlap) -> Found:
+def _lasting(key: int, found: Overlap, brokers: Mapping[int, str | None]) -> Found:
     a, b = found.a, found.b
     said = (
-        f"Processes {a.process} (op {a.at}) and {b.process} (op {b.at}) held the lock of queue "
-        f"{key} both for {found.for_ns / 1e9:.3f} s, although nothing had been done to brokers and "
-        "name servers for longer than a master takes to return and clients to follow it: they go "
-        "on at two brokers."
+        f"Process {a.process} (op {a.at}, by {brokers[a.at]}) and process {b.process} (op {b.at}, "
+        f"by {brokers[b.at]}) held the lock of queue {key} both for {found.for_ns / 1e9:.3f} s, "
+        "although nothing had been done to brokers and name servers for longer than a master takes "
+        "to return and clients to follow it."
     )
     detail = {"key": key, "processes": [a.process, b.process], "for-ns": found.for_ns}
     return Found("L4", "overlap-lasts", (a.at, b.at), said, detail)
