@@ -33,21 +33,10 @@ PAIRS = "reference-pairs"
 SEEDS = (PAIRS, REFERENCE)  # folders of the journals of `maxq simulate`
 # Of rows that are no claims, why.
 REASONS: Mapping[str, str] = {
-    "A5": "what an acting slave had copied when its master went is in no answer",
-    "A6": "offsets and locks at an acting slave are judged by P4 and L6, each answer by itself not",
     "A7": "37 is refused there with 11, by RocketMQ and by us, and promises nothing",
     "A9": "S8 compares the logs of a set, of the time after the last heal",
     "A10": "two may act at a time while one of them cannot know better; A3 says for how long",
-    "A11": "a slave does not say since when it copies; A8 and S8 say what it has",
-    "E3": "E1 holds for messages that were not copied as well, once their master is back",
-    "P3": "a cut between two brokers makes a calm time none",
-    "P6": "which commit a slave had copied is not in a history",
-    "P7": "nobody asks for delay progress",
-    "P8": "a slave does not say when its copying began",
-    "L3": "runs without strict locks are not asked for exclusion",
-    "L4": "runs without strict locks are not asked for exclusion",
     "L5": "L6 says the same of a member that is silent in whatever way, a dead one among them",
-    "L10": "no workload consumes in order under a lock; L2 says whose lease is whose",
 }
 
 
