@@ -11,7 +11,7 @@ from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.observations import NEVER
 from maxq.checkers.locks.lease_columns import keys_in
 from maxq.checkers.locks.locks import ASKING, asked_of
-from maxq.histories.columns.rows import FAIL, INVOKE, OK, Rows
+from maxq.histories.columns.rows import INVOKE, OK, Rows
 from maxq.histories.columns.scan import Ints, Mask
 from maxq.histories.op import HistoryError
 
@@ -50,7 +50,9 @@ def requests(rows: Rows, chosen: Ints, known: Any, margin_ns: int) -> Ints:
     if many := [(q.time.at, q.time.until, q.time.at_ns) for q in known.quorate if q.enough]:
         since_ns = Spans(many).number(index, NEVER - known.wait_ns)
         late = rows.begun_ns[chosen] > since_ns + known.wait_ns
-        found |= asks & (since_ns < NEVER - known.wait_ns) & ((kind == OK) | (kind == FAIL) & late)
+        found |= (
+            asks & (since_ns < NEVER - known.wait_ns) & ((kind == OK) | (kind != INVOKE) & late)
+        )
     if known.rest.at_ns < NEVER:
         found |= _after(rows, chosen, known, margin_ns)
     return chosen[found | _malformed(rows, chosen)]

@@ -26,6 +26,7 @@ def drawn(rng: Random) -> History:
     """Requests of some clients for two locks, of all outcomes; some processes never end one."""
     ops: list[Op] = []
     pending: dict[int, Op] = {}
+    outcomes = rng.choice((OUTCOMES, OUTCOMES[2:]))  # the other half of the time nobody gets any
     now, processes = 0, [*range(rng.choice((1, 2, 4)))]
     for _ in range(rng.randrange(20, 160)):
         now += rng.choice((0, SECOND_NS // 3, SECOND_NS, 4 * SECOND_NS, 9 * SECOND_NS))
@@ -44,9 +45,9 @@ def drawn(rng: Random) -> History:
             processes[at] = max(processes) + 1  # it never ends
             continue
         else:
-            kind = rng.choice(OUTCOMES)
+            kind = rng.choice(outcomes)
             error = rng.choice((NOT_GRANTED, "no-route")) if kind == "fail" else None
-            ext = {"broker": rng.choice(BROKERS)} if kind != "info" else None
+            ext = {"broker": rng.choice(BROKERS)} if rng.random() < 0.9 else None
             op = Op(kind, process, begun.f, begun.value, error, len(ops), now, ext)
             if kind == "info":
                 processes[at] = max(processes) + 1
@@ -125,4 +126,4 @@ def test_few_rows_say_what_all_do(size: int) -> None:
             for each in one.found:
                 found[each.claim] += 1
     assert all(judged[claim] > 10 for claim in ("L6", "L7", "L8", "L9")), dict(judged)
-    assert all(found[claim] for claim in ("L7", "L8", "L9")), dict(found)
+    assert all(found[claim] for claim in ("L6", "L7", "L8", "L9")), dict(found)
