@@ -69,6 +69,7 @@ class Pairs(NamedTuple):
     namesrvs: tuple[str, ...]
     nodes: Mapping[str, str]  # address -> whose it is
     acts: Sequence[Fault]
+    struck: frozenset[str]
     undisturbed: Undisturbed
     online: Mapping[str, Times]
     until: int
@@ -101,6 +102,7 @@ class PairOffsets(KeyedChecker):
             namesrvs=tuple(sorted({s.view.node for s in routes})),
             nodes=_nodes(views),
             acts=acts,
+            struck=frozenset(node for act in acts for node in act.nodes),
             undisturbed=Undisturbed(acts),
             online={of[0]: tuple(_online(name, of[0], views, routes))
                     for name, of in context.broker_sets.items()},
@@ -120,6 +122,7 @@ class PairOffsets(KeyedChecker):
 
     def judge(self, key: int, rows: Sequence[Asked], known: Pairs, more: object = None) -> OfKey:
         commits = [row for row in rows if row.f == COMMIT_OFFSET]
+        commits.sort(key=lambda commit: -commit.offset)  # the furthest that counts is looked for
         of = OfKey([], Counter())
         for fetch in (row for row in rows if row.f == FETCH_OFFSET):
             for claim in _claims_at(fetch, known):
@@ -191,15 +194,16 @@ def _pair(value: Any) -> tuple[int, int]:
 
 
 def _claims_at(fetch: Asked, known: Pairs) -> tuple[str, ...]:
-    return ("P4", "P5") if fetch.node == known.masters[fetch.node] else ("P6",)
+    if fetch.node != known.masters[fetch.node]:
+        return ("P6",)
+    return ("P4", "P5") if fetch.node in known.struck else ()  # nothing took it away
 
 
 def _kept(claim: str, commits: Sequence[Asked], fetch: Asked, known: Pairs) -> Asked | None:
-    """The furthest commit that a fetch must know of."""
+    """The furthest commit that a fetch must know of; commits come with the furthest first."""
     counts = partial(_COUNTS[claim], fetch=fetch, known=known)
     of_set = (c for c in commits if known.masters[c.node] == known.masters[fetch.node])
-    kept = (c for c in of_set if c.at < fetch.begun and counts(c))
-    return max(kept, key=lambda c: c.offset, default=None)
+    return next((c for c in of_set if c.at < fetch.begun and counts(c)), None)
 
 
 def _taken(commit: Asked, fetch: Asked, known: Pairs) -> bool:
