@@ -688,7 +688,7 @@ CLAIMS: tuple[Claim, ...] = (
         grounds=(LOCK, RECOVERY),
         undisturbed=True,
         checker="lock-service",
-        mutants=(),
+        mutants=("lease_without_end",),
     ),
     Claim(
         id="L9",

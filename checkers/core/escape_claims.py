@@ -76,6 +76,7 @@ ESCAPE: tuple[Claim, ...] = (
         in_pairs=COPIED,
         grounds=(RECOVERY,),
         checker="half-messages",
+        mutants=("commit_is_only_noted",),
     ),
     Claim(
         id="E7",
@@ -88,6 +89,7 @@ ESCAPE: tuple[Claim, ...] = (
         in_pairs=COPIED,
         grounds=(RECOVERY,),
         checker="half-messages",
+        mutants=("answers_only_noted",),
     ),
     Claim(
         id="E8",
