@@ -15,6 +15,7 @@ from maxq.reference.wire.headers import to_ext
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+ELSEWHERE = "198.18.0.49:10911"
 EVICTION = 4.5  # seconds: one and a half brokerNotActiveTimeoutMillis
 
 
@@ -94,6 +95,20 @@ def test_a_master_that_name_servers_have_dropped_hears_its_group_first(group: Gr
     group.sleep(13)
     assert [group.committed(a) for a in (BROKER, SLAVE)] == [7, 7]
     assert group.send(BROKER, b"y").code == 0
+
+
+def test_so_does_one_that_was_paused_and_wakes_at_another_address(group: Group) -> None:
+    """It registers its new address over a new connection, before the old one has ended."""
+    assert group.commit(BROKER, 3) == 0
+    loop = group.brokers["b1"].loop
+    loop.pause()
+    group.machines["b1"].stack.set_address("198.18.0.49")  # so no end of a connection comes
+    group.until(lambda: group.acting() == ["b2"], seconds=8)
+    assert group.commit(SLAVE, 7) == 0
+    loop.resume()
+    group.until(lambda: group.listed().get(0) == ELSEWHERE, seconds=40)
+    assert group.committed(ELSEWHERE) == 7
+    group.until(lambda: group.acting() == [], seconds=5)
 
 
 def test_a_slave_takes_no_commits_once_its_master_has_its_tables(group: Group) -> None:

@@ -75,8 +75,9 @@ class Namesrvs:
         self._asked = list(self._addresses)  # for the group, in this order
         self._watched: dict[Connection, str] = {}  # to name servers that know this broker
         self._due: dict[str, float] = {}  # name server -> loop time of the next registration
-        # Those that know this broker, or have told it whom it has to hear before they do.
-        self._settled: set[str] = set()
+        # Those that know this broker, or have told it whom it has to hear before they do, and the
+        # loop time at which they did. After an eviction time they may know it no more.
+        self._settled: dict[str, float] = {}
 
     async def register_everywhere(self) -> None:
         """Register role, address and topics with every name server; a fenced broker does not."""
@@ -137,8 +138,20 @@ class Namesrvs:
         self._settled.clear()
         answers = await asyncio.gather(*map(self._members, self._addresses))
         said = dict(zip(self._addresses, answers, strict=True))
-        self._settled |= {namesrv for namesrv, found in said.items() if found is not None}
+        self._settle(*(namesrv for namesrv, found in said.items() if found is not None))
         return [found for found in said.values() if found is not None]
+
+    def go_online(self) -> None:
+        """Whom this broker had to hear it has heard, however long that took."""
+        self._settle(*self._settled)
+
+    def _settle(self, *namesrvs: str) -> None:
+        self._settled |= dict.fromkeys(namesrvs, asyncio.get_running_loop().time())
+
+    def _is_settled(self, namesrv: str) -> bool:
+        at = self._settled.get(namesrv)
+        timeout_s = self._config.broker_not_active_timeout_millis / 1000
+        return at is not None and asyncio.get_running_loop().time() - at < timeout_s
 
     async def _members(self, namesrv: str) -> dict[int, str] | None:
         config = self._config
@@ -204,12 +217,13 @@ class Namesrvs:
     async def _lists(self, namesrv: str) -> bool | None:
         """Whether this broker may register there. Not (False) where others of the group are listed
         and this one is not: it must hear them first, a slave may act there. None: no answer."""
-        if namesrv in self._settled or not self._me.returns:
+        if self._is_settled(namesrv) or not self._me.returns:
             return True
         found = await self._members(namesrv)
         if found is None:
             return None
-        return not found or self._me.address in found.values()
+        # At an address that it had before it is listed as well.
+        return not found or self._me.role_id in found or self._me.address in found.values()
 
     async def _call(self, namesrv: str, frame: Frame) -> bool:
         asked_ns = now_ns()
@@ -227,12 +241,12 @@ class Namesrvs:
             self._host.log("broker.namesrv.refused", to=namesrv, why=answer.remark)
             return False
         if frame.code == RequestCode.REGISTER_BROKER:
-            self._settled.add(namesrv)
+            self._settle(namesrv)
             named = from_ext(headers.RegisterBrokerResponse, answer.ext)
             await self._on_registered(named, asked_ns)
         return True
 
     def _lost(self, connection: Connection) -> None:
         namesrv = self._watched.pop(connection)
-        self._settled.discard(namesrv)
+        self._settled.pop(namesrv, None)
         self._due[namesrv] = 0.0

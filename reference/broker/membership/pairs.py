@@ -234,6 +234,7 @@ class PairMembership(Membership):
         self._host.log("broker.online")
         self.role = "master"
         self._took_turn()
+        self._namesrvs.go_online()
         await self.register_everywhere()
 
     def _took_turn(self) -> None:
