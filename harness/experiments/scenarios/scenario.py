@@ -23,6 +23,7 @@ from maxq.harness.contracts.environment import EnvironmentLost
 from maxq.harness.contracts.plugins import current as current_plugins
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.scenarios import kept_scenario
 from maxq.harness.report.measures import quantile
 from maxq.harness.run.judging import every_checker
 from maxq.harness.run.process.signals import Stop
@@ -115,7 +116,9 @@ def scenario_of(name: str) -> Scenario:
     if not path.exists():
         path = Path(name)
         if not path.is_file():
-            near = get_close_matches(name, names(), n=1)
+            if name in kept_scenario.names():
+                raise ScheduleError(f"scenario {name!r} shows what is kept, and no known bug")
+            near = get_close_matches(name, [*names(), *kept_scenario.names()], n=1)
             meant = f", did you mean {near[0]!r}?" if near else ""
             raise ScheduleError(
                 f"no scenario {name!r}{meant or '; `maxq list scenarios` has them'}"

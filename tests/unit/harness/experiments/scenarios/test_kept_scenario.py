@@ -8,6 +8,7 @@ from maxq.checkers.core.api import ClaimVerdict, Status, Valid, Verdict
 from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.experiments.scenarios.kept_scenario import kept_scenario_of, misses, names
+from maxq.harness.experiments.scenarios.scenario import scenario_of
 from maxq.harness.run.judging import every_checker
 from maxq.harness.schedule.format import Header, Keeps, Schedule, ScheduleError, encode
 
@@ -62,3 +63,12 @@ def test_one_of_a_claim_that_there_is_not_is_refused(tmp_path: Path) -> None:
 def test_a_known_bug_is_none_of_these() -> None:
     assert kept_scenario_of("return_after_pull") is None
     assert kept_scenario_of("no-such-scenario") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("pair_fail_over", "shows what is kept"), ("pair_fail_ovr", "did you mean 'pair_fail_over'")],
+)
+def test_who_looks_for_a_known_bug_is_answered_by_name(name: str, said: str) -> None:
+    with pytest.raises(ScheduleError, match=said):
+        scenario_of(name)
