@@ -149,6 +149,7 @@ def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
         try:
             for batch in file.iter_batches(row_groups=[group]):
                 found += len(batch)
+                _check_codes(batch)
                 yield batch
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
@@ -157,6 +158,17 @@ def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
         if found != rows:  # no checksum covers the head of a page
             raise HistoryError(f"rows {first} to {first + rows - 1}: {found} of {rows} are there")
         first += rows
+
+
+def _check_codes(batch: pa.RecordBatch) -> None:
+    """Refuse a code without a text, in Arrow's words where it reads the texts themselves; no
+    checksum covers how many texts there are."""
+    for column in batch.columns:
+        if isinstance(column, pa.DictionaryArray):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid:
+                raise pa.ArrowInvalid("Index not in dictionary bounds") from None
 
 
 @contextmanager
