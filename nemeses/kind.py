@@ -87,6 +87,7 @@ class Step(NamedTuple):
     of: int = -1
 
 
+ACTED_S = 12.0  # three checks of half messages, after the 3 s until a slave acts
 OF_CONTROLLERS: frozenset[Part] = frozenset(
     ("controller", "controller-leader", "sync-state-set-slave")
 )
@@ -109,10 +110,20 @@ class Drawing(NamedTuple):
         """A drawing whose stream is keyed."""
         return cls(Random(key), nodes, by_name, releases)
 
+    @property
+    def pair(self) -> bool:
+        """Whether brokers are masters and slaves without controllers."""
+        return not any(Role.CONTROLLER in n.roles for n in self.nodes)
+
     def bag(self, parts: Sequence[Part]) -> Bag[Part]:
         """A bag of the parts that some node of the cluster can play."""
-        pair = not any(Role.CONTROLLER in n.roles for n in self.nodes)
-        return Bag(self.rng, [p for p in parts if not (pair and p in OF_CONTROLLERS)])
+        return Bag(self.rng, [p for p in parts if not (self.pair and p in OF_CONTROLLERS)])
+
+    def holds(self, hold_s: float) -> Bag[float]:
+        """A bag of how long (s) a strike lasts that takes a node away. Without controllers it is
+        mostly longer: a slave that acts has to be asked, and brokers check half messages once in a
+        while."""
+        return Bag(self.rng, (hold_s, ACTED_S, ACTED_S) if self.pair else (hold_s,))
 
     def some(self, part: str, *, majority: bool) -> int:
         """A majority, or a minority of at least one, of the brokers or controllers."""

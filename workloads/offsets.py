@@ -5,7 +5,9 @@ to its master, each one further, and a process with an unknown outcome (`info`) 
 key to no other, so that no late commit can undo a later one. Any process of a thread asks for the
 offset of any key of the thread. After an operation that was not `ok` a thread asks, until that is
 answered, for the last key that it committed to: another broker may lead by then, and what that one
-knows is to be seen before anybody commits to it. Operations (`maxq.histories.observed`):
+knows is to be seen before anybody commits to it. So the first commit that would go to another
+broker than the last answer of its key came from is not sent, and fails. Operations
+(`maxq.histories.observed`):
 
     commit-offset   [key, offset]   ok: the master has taken note
     fetch-offset    key             ok: [key, offset], 0 for none
@@ -26,9 +28,9 @@ from maxq.harness.client.session import QueueName, RouteBook
 from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
-from maxq.harness.contracts.outcome import Client, Ok, Outcome
+from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
 from maxq.harness.generators import each_thread, reserve, time_limit
-from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET, FINAL
+from maxq.histories.observed import BROKER, COMMIT_OFFSET, FETCH_OFFSET, FINAL
 from maxq.histories.op import Op
 
 TOPIC = "maxq-offsets"
@@ -107,6 +109,7 @@ class OffsetClient:
     def __init__(self, session: OffsetSession, sets: Sequence[str]) -> None:
         self._session = session
         self._sets = sets
+        self._answered: dict[int, str] = {}  # by key, which broker did last
 
     async def open(self) -> None:
         """Connections are made when first needed."""
@@ -116,10 +119,18 @@ class OffsetClient:
         queue = QueueName(TOPIC, self._sets[key % len(self._sets)], key % QUEUES)
         name = f"maxq-{key}"
         if op.f == FETCH_OFFSET:
-            found = await self._session.fetch(queue, name)
-            return Ok([key, found.value], ext=found.ext) if isinstance(found, Ok) else found
-        done = await self._session.commit(queue, name, op.value[1])
-        return Ok(op.value, ext=done.ext) if isinstance(done, Ok) else done
+            done = await self._session.fetch(queue, name)
+            value = [key, done.value] if isinstance(done, Ok) else None
+        else:
+            before = self._answered.get(key)
+            if before is not None and self._session.master(queue) not in (None, before):
+                del self._answered[key]  # whoever does not ask commits next time
+                return Fail("broker-changed")
+            done, value = await self._session.commit(queue, name, op.value[1]), op.value
+        if not isinstance(done, Ok):
+            return done
+        self._answered[key] = str((done.ext or {})[BROKER])
+        return Ok(value, ext=done.ext)
 
     async def close(self) -> None:
         self._session.close()

@@ -2,14 +2,15 @@
 
 An act begins with the fault's action and lasts on each of its nodes until a heal of its kind that
 names the node, or names none, is complete; where a schedule says whose heal it is, that one's.
-What undoes itself, as a restart, ends with its own completion. An act that was not healed lasts to
-the end of the run; so does what cannot be paired.
+What undoes itself, as a restart, ends with its own completion. A node that is suspended is so until
+its process ends, by whatever act. An act that was not healed lasts to the end of the run; so does
+what cannot be paired.
 Indices are of the history, times in ns of its clock.
 """
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from heapq import merge
 from typing import Any
 
@@ -21,6 +22,7 @@ from maxq.histories.fault_facts import Effect
 from maxq.histories.history import History
 
 ANY = ""  # as the name of heals: all of them
+ENDS = "ends"  # what ends processes
 # What takes a node away, the most direct first.
 TAKES: tuple[Effect, ...] = (
     *("down", "order", "held", "cut", "disk", "address", "slow", "degraded", "clock"),
@@ -97,6 +99,8 @@ def paired(every: Sequence[Fault]) -> list[Act]:
         if action.ended is not None and action.kind == "heal":
             later[action.f].append(action)
             later[ANY].append(action)
+        if action.ended is not None and _ended_by(action):
+            later[ENDS].append(action)
         if action.ended is not None and started_by(action):
             for start in action.kinds.starting:
                 if action.f != start:
@@ -118,20 +122,36 @@ def started_by(action: Fault) -> frozenset[str]:
     )
 
 
+def _ended_by(action: Fault) -> frozenset[str]:
+    """The nodes whose processes an action ended, for a while at least."""
+    if action.effect == "down":
+        return frozenset(action.nodes) if action.holds else frozenset()
+    return started_by(action)
+
+
+def _named(heal: Fault, own: Sequence[str], *, ended: bool) -> Collection[str]:
+    """The nodes on which an action heals a fault with heals of its own, or, if it has ended with
+    the process, ends that."""
+    if not own or heal.f in own:
+        return heal.nodes
+    return _ended_by(heal) if ended else started_by(heal)
+
+
 def _healed(fault: Fault, later: Mapping[str, Sequence[Fault]]) -> dict[str, Fault]:
     """The first heal after a fault for each of its nodes; `later` has heals by name, in order,
     and all of them as `ANY`."""
     if fault.passes and fault.ended is not None:
         return dict.fromkeys(fault.nodes, fault)
     own = fault.facts.heals if fault.facts is not None else ()
-    after = _by_any(own or (ANY,), later)
+    ends = (ENDS,) if own and fault.effect == "held" else ()
+    after = _by_any((*own, *ends) or (ANY,), later)
     found: dict[str, Fault] = {}
     missing = set(fault.nodes)
     for at in range(bisect_right(after, fault.begun, key=_begun), len(after)):
         heal = after[at]
-        if heal.of and heal.of != fault.request:
+        if heal.of and heal.of != fault.request and heal.effect is None:
             continue
-        named = heal.nodes if not own or heal.f in own else started_by(heal)
+        named = _named(heal, own, ended=bool(ends))
         for node in sorted(missing.intersection(named) if heal.nodes else missing):
             found[node] = heal
         missing -= found.keys()

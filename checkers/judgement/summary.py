@@ -65,7 +65,10 @@ def acting(results: Results) -> str:
     plural = "" if times == 1 else "s"
     said = [f"{times} time{plural} a slave acted for its master, {seconds:.1f} s in all"]
     if back := of[failovers.RETURNED]:
-        said.append(f"{back} time{'' if back == 1 else 's'} a master came back into its group")
+        asked = of[failovers.ASKED]
+        offsets = f", {asked} of them asked for offsets that its slave had taken" if asked else ""
+        plural = "" if back == 1 else "s"
+        said.append(f"{back} time{plural} a master came back into its group{offsets}")
     moved = [
         f"{n:,} {what}{'' if n == 1 else 's'}"
         for n, what in ((of[failovers.DELAYED_MOVED], "delayed message"),

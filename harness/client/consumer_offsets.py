@@ -42,9 +42,13 @@ class OffsetSession:
     def close(self) -> None:
         self._pool.close()
 
+    def master(self, queue: QueueName) -> str | None:
+        """The address of the broker that would be asked now; None: none is known."""
+        return self._routes.master(queue.topic, queue.broker_set)
+
     async def commit(self, queue: QueueName, consumer_group: str, offset: int) -> Outcome:
         """Commit how far a group has read to the master; ok: it has taken note."""
-        master = self._routes.master(queue.topic, queue.broker_set)
+        master = self.master(queue)
         if master is None:
             self._routes.nudge()
             return Fail("no-route")
@@ -76,7 +80,7 @@ class OffsetSession:
 
     async def fetch(self, queue: QueueName, consumer_group: str) -> Outcome:
         """Ask the master how far a group has read; ok carries the offset, `NO_OFFSET` for none."""
-        master = self._routes.master(queue.topic, queue.broker_set)
+        master = self.master(queue)
         if master is None:
             self._routes.nudge()
             return Fail("no-route")

@@ -3,8 +3,8 @@
 Each fault that is asked for strikes in rounds, one after another, as many as fit into the time
 limit: a while after the end of the round before, which is longer the more faults there are, unless
 an interval is asked for; its heals follow in the round (`maxq.nemeses.kind.Kind.rounds`). Rounds of
-different faults overlap. Only the victims are left to the moment. Heals of nodes wait for the end
-of cuts (`maxq.nemeses.heals`).
+different faults overlap; in a pair they begin one after another. Only the victims are left to the
+moment. Heals of nodes wait for the end of cuts (`maxq.nemeses.heals`).
 
 `A-then-B` is one round of both: B strikes within a while of the start or the end of A. Chance
 seldom kills a slave three seconds after a partition has made it the only one in sync; such bugs
@@ -46,7 +46,7 @@ WINDOW_S = 20.0  # the longest while between two faults of a pair
 MS = 1000
 # Turns a second of all threads of a workload, where they are fewer than a run's rate: the holder of
 # a lock acts when its time has come, and a committed offset is to be old by the next.
-TURNS = {"lock": 40.0, "offsets": 5.0, "delayed": 15.0, "ordered": 40.0, "transactions": 20.0}
+TURNS = {"lock": 40.0, "offsets": 5.0, "delayed": 40.0, "ordered": 40.0, "transactions": 80.0}
 
 
 def schedule_of(options: Options, patience: int) -> Schedule:
@@ -65,11 +65,13 @@ def schedule_of(options: Options, patience: int) -> Schedule:
     quiet = seconds(options.interval_ns) or quiet
     nodes, by_name = plan(options.topology), options.settings().by_name
     acts: list[Act] = []
-    for name in names:
+    for n, name in enumerate(names):
         drawing = Drawing.of(
             f"{options.seed}/nemesis/{name}", nodes, by_name=by_name, releases=options.targets
         )
-        acts += rounds_of(name, drawing, length, quiet, seconds(options.lull_ns))
+        # What waits at a slave that acts moves to another broker set, if that one is sound.
+        first = QUIET_S + (round(quiet * n / len(names), 3) if options.pair else 0.0)
+        acts += rounds_of(name, drawing, length, quiet, seconds(options.lull_ns), first)
     header = Header(
         name=f"maxq test, seed {options.seed}", length=length, seed=options.seed,
         options={**differing(options), "nemesis": list(options.nemesis)},
@@ -91,7 +93,12 @@ class Timed(NamedTuple):
 
 
 def rounds_of(
-    name: str, drawing: Drawing, length: float, quiet: float, lull: float = 0.0
+    name: str,
+    drawing: Drawing,
+    length: float,
+    quiet: float,
+    lull: float = 0.0,
+    first: float = QUIET_S,
 ) -> Iterator[Act]:
     """All rounds of a fault that fit.
 
@@ -101,8 +108,9 @@ def rounds_of(
         length: of the main part, in seconds.
         quiet: between two rounds, about so many seconds.
         lull: how long nothing is done after each `BUSY_S`; 0: there are no lulls.
+        first: before the first one, in seconds.
     """
-    before, at, wait = "", 0.0, QUIET_S
+    before, at, wait = "", 0.0, first
     whole = any(kind.whole for kind in kinds_of(name))
     for number, made in enumerate(_drawn(kinds_of(name), drawing, lull), start=1):
         at += wait

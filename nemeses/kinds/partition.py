@@ -99,10 +99,11 @@ def _cuts(
 ) -> Iterator[Sequence[Step]]:
     shapes = Bag(drawing.rng, shapes_for(drawing.nodes, clients=clients))
     resets, kept = Bag(drawing.rng, RESETS), Bag(drawing.rng, keeps)
+    holds = drawing.holds(CUT_S)
     for _ in count():
         args: dict[str, Any] = {"shape": shapes.next()}
         args |= {name: True for name, bag in (("keeps", kept), ("reset", resets)) if bag.next()}
-        yield Step(START, args=args), Step(STOP, CUT_S, of=0)
+        yield Step(START, args=args), Step(STOP, holds.next(), of=0)
 
 
 # How it is performed.

@@ -19,10 +19,10 @@ STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader", "c
 
 
 def _losses(drawing: Drawing) -> Iterator[Sequence[Step]]:
-    parts = drawing.bag(STRUCK)
+    parts, holds = drawing.bag(STRUCK), drawing.holds(DOWN_S)
     for rack in cycle((False, False, True)):
         who = Who(part="broker", count=EVERYBODY) if rack else one_of(parts)
-        yield held(Step("power-loss", who=who), "start", DOWN_S)
+        yield held(Step("power-loss", who=who), "start", holds.next())
 
 
 POWER = Kind(

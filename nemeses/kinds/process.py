@@ -113,18 +113,21 @@ def held(strike: Step, heal: str, hold_s: float) -> tuple[Step, Step]:
 def _killings(drawing: Drawing) -> Iterator[Sequence[Step]]:
     """One node; each fourth time most of the brokers or controllers."""
     parts, several = drawing.bag(KILLED), drawing.bag(SEVERAL)
+    holds = drawing.holds(DOWN_S)
     for group in cycle((False, False, False, True)):
-        who = one_of(parts)
+        who, hold_s = one_of(parts), DOWN_S
         if group:
             part = several.next()
             who = Who(part=part, count=drawing.some(part, majority=True))
-        yield held(Step("kill", who=who), "start", DOWN_S)
+        else:
+            hold_s = holds.next()
+        yield held(Step("kill", who=who), "start", hold_s)
 
 
 def _stops(drawing: Drawing) -> Iterator[Sequence[Step]]:
-    parts = drawing.bag(KILLED)
+    parts, holds = drawing.bag(KILLED), drawing.holds(DOWN_S)
     while True:
-        yield held(Step("stop", who=one_of(parts)), "start", DOWN_S)
+        yield held(Step("stop", who=one_of(parts)), "start", holds.next())
 
 
 def _restarts(drawing: Drawing) -> Iterator[Sequence[Step]]:
@@ -146,12 +149,15 @@ def _replacements(drawing: Drawing) -> Iterator[Sequence[Step]]:
 def _pauses(drawing: Drawing) -> Iterator[Sequence[Step]]:
     """One node; each third time some of the brokers or controllers."""
     parts, several = drawing.bag(PAUSED), drawing.bag(SEVERAL)
+    holds = drawing.holds(PAUSED_S)
     for group in cycle((False, False, True)):
-        who = one_of(parts)
+        who, hold_s = one_of(parts), PAUSED_S
         if group:
             part = several.next()
             who = Who(part=part, count=drawing.some(part, majority=False))
-        yield held(Step("pause", who=who), "resume", PAUSED_S)
+        else:
+            hold_s = holds.next()
+        yield held(Step("pause", who=who), "resume", hold_s)
 
 
 KILL = Kind(
@@ -199,7 +205,8 @@ REPLACE = Kind(
 )  # fmt: skip
 PAUSE = Kind(
     name="pause",
-    about="a node stands still for 5 s (SIGSTOP); each third time several of its role",
+    about="a node stands still (SIGSTOP) for 5 s, a pair's mostly for 12; each third time several "
+    "of its role",
     acts=(
         ActKind(
             f="pause", needs=frozenset({Capability.PAUSE}), fit=_awake,

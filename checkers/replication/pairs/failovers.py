@@ -2,9 +2,11 @@
 
 Of a broker set whose master is gone a slave acts; what waits at it, delayed messages and half
 messages, moves to another broker set; once the master is back and has what its slaves have, it ends
-its isolation. A claim that was kept over one such time says less than one that was kept over ten.
+its isolation, and is asked for offsets that were committed while it was away. A claim that was kept
+over one such time says less than one that was kept over ten.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -13,6 +15,8 @@ from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.observations import Sighting, replica_sightings
 from maxq.histories.history import History
 from maxq.histories.observed import (
+    COMMIT_OFFSET,
+    FETCH_OFFSET,
     READ_DELAYED,
     READ_TRANSACTIONS,
     SEND_DELAYED,
@@ -23,7 +27,8 @@ from maxq.histories.op import HistoryError, Op
 
 ACTED, ACTING_MS, RETURNED = "acted", "acting-ms", "returned"
 DELAYED_MOVED, HALF_MOVED = "delayed-moved", "transactions-moved"
-NAMES = (ACTED, ACTING_MS, RETURNED, DELAYED_MOVED, HALF_MOVED)
+ASKED = "returned-offsets"
+NAMES = (ACTED, ACTING_MS, RETURNED, DELAYED_MOVED, HALF_MOVED, ASKED)
 MOVED = ((DELAYED_MOVED, SEND_DELAYED, READ_DELAYED), (HALF_MOVED, SEND_HALF, READ_TRANSACTIONS))
 
 
@@ -51,6 +56,8 @@ def _counts(history: History) -> dict[str, int]:
         RETURNED: sum(map(_returns, said.values())),
     }
     totals = history.totals
+    if totals[COMMIT_OFFSET, "ok"]:
+        found[ASKED] = len(_asked(history, said))
     found |= {
         name: _moved(history, sent, read)
         for name, sent, read in MOVED
@@ -74,8 +81,35 @@ def _acting(seen: Sequence[Sighting[ReplicaView]]) -> Iterator[int]:
 
 def _returns(seen: Sequence[Sighting[ReplicaView]]) -> int:
     """How often a broker was isolated, and then was not, so that it is in its group again."""
-    told = [s.view.isolated for s in seen if isinstance(s.view.isolated, bool)]
-    return sum(was and not is_ for was, is_ in pairwise(told))
+    return len(_returned(seen))
+
+
+def _returned(seen: Sequence[Sighting[ReplicaView]]) -> list[int]:
+    """The indices of the answers by which a broker was in its group again."""
+    told = [s for s in seen if isinstance(s.view.isolated, bool)]
+    return [s.at for was, s in pairwise(told) if was.view.isolated and not s.view.isolated]
+
+
+def _asked(
+    history: History, said: Mapping[str, Sequence[Sighting[ReplicaView]]]
+) -> set[tuple[str, int]]:
+    """The returns of masters each of which was asked for an offset that nobody had committed since
+    another broker of its set took it, as a broker and which of its returns."""
+    whose = {s.view.address: name for name, seen in said.items() for s in seen}
+    back = {name: _returned(seen) for name, seen in said.items()}
+    last: dict[object, str] = {}  # who took a key's last commit; empty: unknown
+    found = set[tuple[str, int]]()
+    for op in history.of_f(COMMIT_OFFSET, FETCH_OFFSET):
+        if op.type not in ("ok", "info") or not isinstance(op.value, list):
+            continue
+        key, node = op.value[0], whose.get((op.ext or {}).get("broker", ""), "")
+        if op.f == COMMIT_OFFSET:
+            last[key] = node if op.type == "ok" else ""
+            continue
+        times = bisect_right(back.get(node, ()), op.index)
+        if times and last.get(key, node) not in ("", node):
+            found.add((node, times))
+    return found
 
 
 def _moved(history: History, sent: str, read: str) -> int:

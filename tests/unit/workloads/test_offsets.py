@@ -1,5 +1,6 @@
 """The offsets workload: groups of one process that move on, and what is asked at the end."""
 
+import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -9,11 +10,20 @@ import pytest
 from generator_simulation import Simulated, after, simulate
 
 from maxq.harness.contracts.generator import Context
+from maxq.harness.contracts.outcome import Fail, Ok, Outcome
 from maxq.harness.contracts.target import Topology, plan
 from maxq.harness.generators import delay, reserve, time_limit
 from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET, FINAL
 from maxq.histories.op import Op
-from maxq.workloads.offsets import GAP_NS, LAST_NS, LAST_OFFSET, Commits, Last, offsets_workload
+from maxq.workloads.offsets import (
+    GAP_NS,
+    LAST_NS,
+    LAST_OFFSET,
+    Commits,
+    Last,
+    OffsetClient,
+    offsets_workload,
+)
 
 SECOND_NS, MS_NS = 1_000_000_000, 1_000_000
 
@@ -155,3 +165,44 @@ def test_an_update_of_somebody_else_changes_nothing() -> None:
     ctx: Any = None
     assert mine.update(ctx, begun) is mine
     assert mine.update(ctx, msgspec.structs.replace(begun, type="ok")) != mine
+
+
+class Brokers:
+    """A session of which `leads` takes everything."""
+
+    def __init__(self) -> None:
+        self.leads: str | None = "b0-0"
+        self.offset = 0
+
+    def master(self, queue: object) -> str | None:
+        return self.leads
+
+    async def commit(self, queue: object, group: str, offset: int) -> Outcome:
+        self.offset = offset
+        return Ok(ext={"broker": self.leads}) if self.leads else Fail("no-route")
+
+    async def fetch(self, queue: object, group: str) -> Outcome:
+        return Ok(self.offset, ext={"broker": self.leads})
+
+
+def test_a_broker_that_took_over_is_asked_before_it_is_given_more() -> None:
+    async def run() -> None:
+        session: Any = Brokers()
+        client = OffsetClient(session, ["b0"])
+
+        async def does(f: str, value: Any) -> Any:
+            done = await client.invoke(Op("invoke", 3, f, value))
+            return done.error if isinstance(done, Fail) else done.value
+
+        assert await does(COMMIT_OFFSET, [3, 1]) == [3, 1]
+        session.leads = None
+        assert await does(COMMIT_OFFSET, [3, 2]) == "no-route"
+        for asks in (True, False):
+            session.leads = "b0-1" if asks else "b0-0"
+            session.offset = 1
+            assert await does(COMMIT_OFFSET, [3, 3]) == "broker-changed"
+            if asks:
+                assert await does(FETCH_OFFSET, 3) == [3, 1]
+            assert await does(COMMIT_OFFSET, [3, 4]) == [3, 4]
+
+    asyncio.run(run())

@@ -6,7 +6,15 @@ from maxq.checkers.core.api import Context
 from maxq.checkers.judgement.runner import check_all
 from maxq.checkers.judgement.summary import acting
 from maxq.checkers.replication.pairs.failovers import Failovers
-from maxq.histories.observed import READ_DELAYED, READ_TRANSACTIONS, SEND_DELAYED, SEND_HALF
+from maxq.histories.observed import (
+    COMMIT_OFFSET,
+    FETCH_OFFSET,
+    READ_DELAYED,
+    READ_TRANSACTIONS,
+    SEND_DELAYED,
+    SEND_HALF,
+)
+from maxq.histories.op import OpType
 
 NONE = {"acted": 0, "acting-ms": 0, "returned": 0}
 
@@ -39,6 +47,28 @@ def test_each_time_a_slave_acted_and_what_moved_is_counted() -> None:
     assert counted(failed_over()) == {
         "acted": 2, "acting-ms": 5000, "returned": 1, "delayed-moved": 1, "transactions-moved": 1,
     }  # fmt: skip
+
+
+def test_a_master_that_is_asked_what_its_slave_took_is_counted_once_a_return() -> None:
+    """Not where the master took a commit since, nor where a commit has no answer."""
+
+    def asked(*commits: tuple[OpType, str], before: bool = False) -> int:
+        r = Told()
+        r.says(1, "b0-1", acting=True)
+        for op_type, node in commits:
+            r.op(op_type, 1, COMMIT_OFFSET, [1, 5], [1, 5], broker=f"{node}:1")
+        r.says(2, "b0-0", acting=False, isolated=True)
+        if not before:
+            r.says(3, "b0-0", acting=False, isolated=False)
+        for _ in range(2):
+            r.op("ok", 1, FETCH_OFFSET, 1, [1, 5], broker="b0-0:1")
+        return counted(r)["returned-offsets"]
+
+    assert asked(("ok", "b0-1")) == 1
+    assert asked(("ok", "b0-1"), before=True) == 0
+    assert asked(("ok", "b0-1"), ("ok", "b0-0")) == 0
+    assert asked(("ok", "b0-1"), ("info", "b0-1"), ("ok", "b0-0")) == 0
+    assert asked(("ok", "b0-0"), ("fail", "b0-1")) == 0
 
 
 def test_what_was_not_sent_is_not_counted() -> None:
