@@ -120,10 +120,9 @@ class EscapeArena(PairArena):
     def readable(self, *brokers: str) -> set[bytes]:
         """What consumers can read at these brokers, of any queue."""
         found = set[bytes]()
-        for broker in (self.brokers()[name] for name in brokers):
-            topic = broker._tables.topics.get(TOPIC)
-            for queue in range(topic.read_queue_nums if topic else 0):
-                found |= bodies(broker._store, queue)
+        for store in (self.brokers()[name]._store for name in brokers):
+            for queue in range(store.queue_counts().get(TOPIC, 0)):
+                found |= bodies(store, queue)
         return found
 
     def still_open(self, name: str) -> list[bytes]:

@@ -85,12 +85,18 @@ def _halves_are_written(arena: Arena) -> bool:
 
 
 def _delayed_is_copied(arena: Arena) -> bool:
-    return DELAYED in _sets(arena).readable(COPY)
+    return DELAYED in _sets(arena).readable(COPY) and _is_durable(arena)
 
 
 def _halves_are_settled(arena: Arena) -> bool:
     sets = _sets(arena)
-    return COMMITTED in sets.readable(COPY) and not sets.still_open(TARGET)
+    settled = COMMITTED in sets.readable(COPY) and not sets.still_open(TARGET)
+    return settled and _is_durable(arena)
+
+
+def _is_durable(arena: Arena) -> bool:
+    store = arena.brokers()[TARGET]._store
+    return store.durable == store.end
 
 
 def _was_moved(trace: str, count: int, arena: Arena, victim: str) -> bool:
