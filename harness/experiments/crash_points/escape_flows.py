@@ -85,18 +85,19 @@ def _halves_are_written(arena: Arena) -> bool:
 
 
 def _delayed_is_copied(arena: Arena) -> bool:
-    return DELAYED in _sets(arena).readable(COPY) and _is_durable(arena)
+    return DELAYED in _sets(arena).readable(COPY) and _is_safe(arena, MOVED[0])
 
 
 def _halves_are_settled(arena: Arena) -> bool:
     sets = _sets(arena)
     settled = COMMITTED in sets.readable(COPY) and not sets.still_open(TARGET)
-    return settled and _is_durable(arena)
+    return settled and _is_safe(arena, MOVED[1])
 
 
-def _is_durable(arena: Arena) -> bool:
+def _is_safe(arena: Arena, moved: str) -> bool:
+    """The slave has its answer, and the target has synced."""
     store = arena.brokers()[TARGET]._store
-    return store.durable == store.end
+    return arena.logged(ACTING, moved) > 0 and store.durable == store.end
 
 
 def _was_moved(trace: str, count: int, arena: Arena, victim: str) -> bool:
