@@ -219,7 +219,9 @@ class EscapeArena(PairArena):
         return table.get(f"{HALF_TOPIC}@{GROUP}", {}).get(QUEUE, 0)
 
     def _config_file(self, name: str) -> bytes:
-        return bytes(self.world.machines[ACTING].disk.files.get(f"/{ACTING}/store/config/{name}", b""))
+        return bytes(
+            self.world.machines[ACTING].disk.files.get(f"/{ACTING}/store/config/{name}", b"")
+        )
 
 
 MOVED = ("broker.schedule.moved", "broker.transaction.moved")  # by the acting slave, to a target
