@@ -19,7 +19,7 @@ ESCAPE: tuple[Claim, ...] = (
         in_pairs=COPIED,
         grounds=(RECOVERY,),
         checker="delayed",
-        mutants=("never_escapes", "progress_before_put"),
+        mutants=("escapes_to_read_only", "never_escapes", "progress_before_put"),
     ),
     Claim(
         id="E2",

@@ -9,17 +9,23 @@ import pytest
 from maxq.harness.experiments.crash_points.flows import Outcome, perform, record
 from maxq.harness.experiments.crash_points.pair_flows import ASYNC, PAIR_FLOWS
 from maxq.harness.simulation.crash_points import Crash, crashes
+from maxq.reference.broker.client_calls import sends
+from maxq.reference.broker.client_calls.acknowledgement import MakeAnswer
+from maxq.reference.broker.escape import delayed_escape
 from maxq.reference.broker.replication.plain.plain_events import Bounds, SlaveEffect
 from maxq.reference.broker.replication.plain.plain_master import PlainLink, PlainMaster
 from maxq.reference.broker.replication.plain.plain_slave import PlainSlave
 from maxq.reference.records import PhyOffset
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.frame import Frame
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 SAMPLE = 12  # crashes of a flow; `python -m benchmarks.crash_points --mode pair` has them all
 POINTS_MIN = {  # a flow of fewer points was not watched
     "pair-first-copy": 90, "pair-first-copy-master": 70, "pair-acting": 12,
-    "pair-acting-over": 20, "pair-return": 40,
+    "pair-acting-over": 20, "pair-return": 40, "pair-escape-delayed": 15,
+    "pair-escape-delayed-target": 12, "pair-escape-half": 20, "pair-escape-half-target": 60,
 }  # fmt: skip
 SYNCED = sorted(POINTS_MIN)
 
@@ -99,3 +105,40 @@ def test_a_master_that_sends_what_is_not_on_its_disk_is_found(
     found = [o for c in unsynced if (o := perform(flow, c)).verdict == "broken"]
     assert found
     assert "stays out: " in found[0].why
+
+
+def test_progress_that_is_remembered_before_the_target_has_it_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """E1: a slave for which what is on its way is delivered."""
+    monkeypatch.setattr(delayed_escape, "reached", lambda next_offset, first_held: next_offset)
+    flow = PAIR_FLOWS["pair-escape-delayed-target"]
+    points = record(flow)
+    written = next(p.number for p in points if p.kind == "write" and "commitlog" in p.what)
+    put = next(c for c in crashes(points) if c.point.number == written and c.moment == "before")
+    outcome = perform(flow, put)
+    assert outcome.verdict == "broken"
+    assert "b0-1 is at 1, and nobody has taken 0" in outcome.why
+
+
+def test_a_target_that_answers_before_it_has_synced_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """E1: what the slave moved there is lost with the target's power."""
+
+    def at_once(
+        config: object, store: object, me: object, end: PhyOffset, answer: MakeAnswer[Frame]
+    ) -> Frame:
+        return answer(ResponseCode.SUCCESS, "")
+
+    monkeypatch.setattr(sends, "kept", at_once)
+    flow = PAIR_FLOWS["pair-escape-delayed-target"]
+    points = record(flow)
+    unsynced = next(
+        c for c in crashes(points)
+        if (c.moment, c.loss, c.point.kind) == ("before", "power-all", "sync")
+        and "commitlog" in c.point.what
+    )  # fmt: skip
+    outcome = perform(flow, unsynced)
+    assert outcome.verdict == "broken"
+    assert "what waits is settled" in outcome.why

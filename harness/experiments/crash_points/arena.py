@@ -1,12 +1,14 @@
 """A small cluster one of whose nodes will crash at a point, and whether it becomes whole again.
 
-One client sends message after message to whoever is master and remembers what was acknowledged.
+One client sends message after message to whoever is master of each broker set, and remembers what
+was acknowledged.
 Nodes are configured as a run's are (profile P-SAFE, SYNC_FLUSH), with a timing that is shorter than
 `fast`, since only order matters here. Brokers without controllers are in
 `maxq.harness.experiments.crash_points.pair_arena`. Times are seconds of virtual time.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, ClassVar, cast
 
@@ -25,6 +27,7 @@ from maxq.reference.broker.membership.identity import IdentityError
 from maxq.reference.broker.replication.epochs import CorruptEpochs
 from maxq.reference.broker.server import Broker
 from maxq.reference.broker.store.commit_log import CorruptLog
+from maxq.reference.broker.store.store import Store
 from maxq.reference.broker.store.topics import CorruptTable
 from maxq.reference.broker.store.watermark import CorruptWatermark
 from maxq.reference.controller.server import Controller
@@ -89,17 +92,18 @@ class Process(msgspec.Struct):
 
 
 class Arena:
-    """A cluster of one broker set, one of whose nodes will crash.
+    """A cluster, of one broker set if nothing else is said, one of whose nodes will crash.
 
     Args:
         crash: where; None to record the points.
-        controllers, brokers: how many.
+        controllers, brokers: how many; brokers of each set.
         keys: more settings of the brokers.
         sync_flush: whether brokers sync before they answer.
     """
 
     profile: ClassVar[Profile] = "P-SAFE"
     quick: ClassVar[Mapping[Role, Mapping[str, str]]] = QUICK
+    sets: ClassVar[tuple[str, ...]] = (BROKER_SET,)
 
     def __init__(
         self,
@@ -116,6 +120,8 @@ class Arena:
         self.oracle = Oracle(self.world)
         self.points = Points(crash)
         self.acked: list[bytes] = []
+        self.taken = Counter[str]()  # how many of them by each broker set
+        self.set_size = brokers
         self.processes: dict[str, Process] = {}
         self.old_master = ""  # before the flow
         self._acked_before = 0
@@ -125,7 +131,8 @@ class Arena:
         self.replaced_count = 0  # stores that were removed, with their ids
         self._sent = 0
         self._sending = True
-        topology = Topology(controllers=controllers, broker_sets=1, replicas=brokers)
+        sets = len(self.sets)
+        topology = Topology(controllers=controllers, broker_sets=sets, replicas=brokers)
         self._settings = Settings(topology=topology, profile=self.profile, sync_flush=sync_flush)
         self.nodes: dict[str, Node] = {n.name: n for n in plan(topology)}
         self._client, _ = self.world.process(self.world.add_machine("client", CLIENT_ADDRESS))
@@ -183,8 +190,12 @@ class Arena:
         self.start(victim)
 
     def go_on(self) -> None:
-        """Let the client send again, after `become_whole`."""
+        """Let the client send again, after `pause` or `become_whole`."""
         self._sending = True
+
+    def pause(self) -> None:
+        """Let the client send nothing, until it goes on."""
+        self._sending = False
 
     def replace(self, victim: str) -> None:
         """Remove the victim's store, and let it begin anew."""
@@ -212,10 +223,11 @@ class Arena:
         return {n: p.node for n, p in self.processes.items()
                 if isinstance(p.node, Controller) and p.loop.alive}  # fmt: skip
 
-    def master(self) -> str | None:
-        """The broker that acts as master in the newest epoch."""
+    def master(self, broker_set: str = BROKER_SET) -> str | None:
+        """The broker of a set that acts as master in the newest epoch."""
         found = [(b.membership.master_epoch, n) for n, b in self.brokers().items()
-                 if b.membership is not None and b.membership.role == "master"]  # fmt: skip
+                 if b.membership is not None and b.membership.role == "master"
+                 and self.nodes[n].broker_set == broker_set]  # fmt: skip
         return max(found)[1] if found else None
 
     def members(self) -> frozenset[int]:
@@ -266,16 +278,17 @@ class Arena:
         self._client.create_task(call)
 
     async def _send_forever(self) -> None:
-        """Send one message after the other to the master; remember which were acknowledged."""
+        """Send one message after the other to the masters; remember which were acknowledged."""
         async with asyncio.TaskGroup() as group:
             pool = Pool(group)
             while True:
                 await asyncio.sleep(SEND_S)
-                master = self.master() if self._sending else None
-                if master is not None:
-                    await self._send(pool, master)
+                for broker_set in self.sets:
+                    master = self.master(broker_set) if self._sending else None
+                    if master is not None:
+                        await self._send(pool, master, broker_set)
 
-    async def _send(self, pool: Pool, master: str) -> None:
+    async def _send(self, pool: Pool, master: str, broker_set: str) -> None:
         self._sent += 1
         body = f"message {self._sent}".encode()
         header = SendRequest(
@@ -289,6 +302,7 @@ class Arena:
             return
         if answer.code == ResponseCode.SUCCESS:
             self.acked.append(body)
+            self.taken[broker_set] += 1
 
     async def designate(self, broker: str) -> None:
         """An operator orders another master."""
@@ -341,29 +355,35 @@ class Arena:
         return len(self.members()) == count
 
     def become_whole(self) -> None:
-        """Wait until the cluster takes messages, and all replicas have them.
+        """Wait until every broker set takes messages, and all replicas have them.
 
         Raises:
             NotWhole: it does not, or a node has failed.
             HeldBack: a broker stays out, as it must.
         """
-        count = len(self.of(Role.BROKER))
+        count = self.set_size
         self.until(lambda: self._sound() and self.in_sync(count), "every replica is in sync")
-        acked = len(self.acked)
-        self.until(lambda: len(self.acked) > acked and self.in_sync(count), "a message is taken")
+        before = self.taken.copy()
+        self.until(lambda: all(self.taken[s] > before[s] for s in self.sets) and
+                   self.in_sync(count), "a message is taken")  # fmt: skip
         self._sending = False
         self.until(self._level, "every replica has everything")
 
     def _level(self) -> bool:
-        stores = {name: broker._store for name, broker in self.brokers().items()}
-        master = self.master()
-        return (
-            self._sound()
-            and master is not None
-            and self.is_led()
-            and self.in_sync(len(stores))
-            and {store.end for store in stores.values()} == {stores[master].confirm_offset}
-        )
+        sound = self._sound() and self.is_led() and self.in_sync(self.set_size)
+        return sound and all(map(self._is_level, self.sets))
+
+    def _is_level(self, broker_set: str) -> bool:
+        """Whether all logs of a set are as long as what its master has confirmed."""
+        stores = self.stores(broker_set)
+        master = self.master(broker_set)
+        ends = {store.end for store in stores.values()}
+        return master is not None and ends == {stores[master].confirm_offset}
+
+    def stores(self, broker_set: str) -> dict[str, Store]:
+        """The stores of the live brokers of a set."""
+        return {name: broker._store for name, broker in self.brokers().items()
+                if self.nodes[name].broker_set == broker_set}  # fmt: skip
 
     def _sound(self) -> bool:
         """Whether every node lives.
@@ -390,13 +410,19 @@ class Arena:
         return ""
 
     def missing(self) -> list[bytes]:
-        """Acknowledged messages that the master does not have, without those that are old and lie
-        before all that it has."""
-        store = self.brokers()[self.master() or ""]._store
-        there = {decode(store.record(u))[0].body for _, u in store.units(TOPIC, 0, QueueOffset(0))}
+        """Acknowledged messages that no master has, without those that are old and lie before all
+        that there is."""
+        masters = [self.stores(s)[self.master(s) or ""] for s in self.sets]
+        there = set[bytes]().union(*map(bodies, masters))
         found = [at for at, body in enumerate(self.acked) if body in there]
         gone = min([self._acked_old, *found[:1]])
         return [body for body in self.acked[gone:] if body not in there]
+
+
+def bodies(store: Store, queue_id: int = 0) -> set[bytes]:
+    """The messages of a queue that can be read."""
+    units = store.units(TOPIC, queue_id, QueueOffset(0))
+    return {decode(store.record(unit))[0].body for _, unit in units}
 
 
 def _inner(error: BaseException) -> BaseException:

@@ -1,6 +1,6 @@
-"""A set of brokers without controllers, one of which will crash (profile P-SYNC).
+"""Sets of brokers without controllers, one of which will crash (profile P-SYNC).
 
-Who is master, the settings say. After the crash the set must be whole again: all slaves in sync,
+Who is master, the settings say. After the crash each set must be whole again: all slaves in sync,
 level, and a message taken. One thing is allowed beside that, where brokers do not sync before they
 answer and power was lost: a slave that has what its master has lost stays out, or the master is
 not listed, and says so. Then nothing more is promised than that nobody was overwritten: the logs of
@@ -12,11 +12,10 @@ from typing import ClassVar
 
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.target import Profile
-from maxq.harness.experiments.crash_points.arena import QUICK, TOPIC, Arena, HeldBack, NotWhole
+from maxq.harness.experiments.crash_points.arena import QUICK, Arena, HeldBack, NotWhole, bodies
 from maxq.reference.broker.membership.pairs import PairMembership
 from maxq.reference.broker.store.store import Store
-from maxq.reference.records import PhyOffset, QueueOffset
-from maxq.reference.wire.message import decode
+from maxq.reference.records import PhyOffset
 
 OUT = "maxq.outOfGroup"  # what a slave says that stays out (28)
 HELD_BY = "maxq.isolatedBy"  # what a master says that is not online yet (28)
@@ -25,7 +24,7 @@ SETTLED_S = 3.0  # a slave that stays out does so for longer than a new connecti
 
 
 class PairArena(Arena):
-    """A cluster of one broker set without controllers; arguments as `Arena`."""
+    """A cluster without controllers, of one broker set; arguments as `Arena`."""
 
     profile: ClassVar[Profile] = "P-SYNC"
     quick: ClassVar[Mapping[Role, Mapping[str, str]]] = {
@@ -51,9 +50,10 @@ class PairArena(Arena):
         return True  # by the settings
 
     def in_sync(self, count: int) -> bool:
-        """Whether so many logs are in sync, as the master sees it."""
-        master = self.master()
-        return master is not None and self.memberships()[master].in_sync_count == count
+        """Whether so many logs are in sync in each set, as its master sees it."""
+        places = self.memberships()
+        counts = [places[m].in_sync_count for s in self.sets if (m := self.master(s)) is not None]
+        return counts == [count] * len(self.sets)
 
     def acting(self) -> list[str]:
         """The brokers that act for their master."""
@@ -70,15 +70,15 @@ class PairArena(Arena):
         return slaves | held
 
     def become_whole(self) -> None:
-        count = len(self.of(Role.BROKER))
-        self.until(lambda: self._sound() and (self.in_sync(count) or bool(self.out())),
+        self.until(lambda: self._sound() and (self.in_sync(self.set_size) or bool(self.out())),
                    "every replica is in sync, or says why not")  # fmt: skip
         if self.out():
             self.sleep(SETTLED_S)
         if self.out():
             self._held_back(self.out())
         super().become_whole()
-        self._check_agreement(self._stores())
+        for broker_set in self.sets:
+            self._check_agreement(self.stores(broker_set))
 
     def _held_back(self, out: Mapping[str, str]) -> None:
         """Raises HeldBack if that is right, NotWhole if not."""
@@ -86,17 +86,15 @@ class PairArena(Arena):
         lost_power = self.crash is not None and self.crash.loss != "kill"
         if self.sync_flush or not lost_power:
             raise NotWhole(why)
-        stores = self._stores()
-        self._check_agreement({n: s for n, s in stores.items() if n not in out})
-        there = {body for store in stores.values() for body in _bodies(store)}
+        there = set[bytes]()
+        for stores in map(self.stores, self.sets):
+            self._check_agreement({n: s for n, s in stores.items() if n not in out})
+            there |= {body for store in stores.values() for body in bodies(store)}
         if missing := [body for body in self.acked if body not in there]:
             raise NotWhole(f"{len(missing)} acknowledged messages are in no log; {why}")
         if self.oracle.anomalies:
             raise NotWhole(f"the oracle saw {self.oracle.anomalies[0]}; {why}")
         raise HeldBack(why)
-
-    def _stores(self) -> dict[str, Store]:
-        return {name: broker._store for name, broker in self.brokers().items()}
 
     def _check_agreement(self, stores: Mapping[str, Store]) -> None:
         """Raises NotWhole unless these logs have the same bytes wherever two of them go."""
@@ -115,9 +113,3 @@ def _bytes(store: Store, start: PhyOffset) -> bytes:
         parts.append(store.read_range(at, store.end - at))
         at = PhyOffset(at + len(parts[-1]))
     return b"".join(parts)
-
-
-def _bodies(store: Store) -> set[bytes]:
-    """The messages of a log that can be read."""
-    units = store.units(TOPIC, 0, QueueOffset(0))
-    return {decode(store.record(unit))[0].body for _, unit in units}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import cast
 
 from maxq.harness.contracts.environment import Role
+from maxq.harness.experiments.crash_points import escape_flows
 from maxq.harness.experiments.crash_points.arena import Arena
 from maxq.harness.experiments.crash_points.flows import Flow, nothing, start_all
 from maxq.harness.experiments.crash_points.pair_arena import PairArena
@@ -104,7 +105,7 @@ def _acts_no_more(arena: Arena, victim: str) -> bool:
 
 def _both(flow: Flow) -> tuple[Flow, Flow]:
     """A flow of brokers that sync before they answer, and of those that do not."""
-    alone = replace(flow, controllers=0, arena=PairArena)
+    alone = replace(flow, controllers=0)
     return alone, replace(alone, name=flow.name + ASYNC, sync_flush=False)
 
 
@@ -112,15 +113,16 @@ PAIR_FLOWS: dict[str, Flow] = {
     flow.name: flow
     for both in map(_both, (
         Flow("pair-first-copy", _victim(two_of_three, LAST), _start_last, _all_copy,
-             _began_above_zero, nothing, keys=SMALL_FILES),
+             _began_above_zero, nothing, keys=SMALL_FILES, arena=PairArena),
         Flow("pair-first-copy-master", _victim(two_of_three, MASTER), _start_last, _all_copy,
-             _began_above_zero, nothing, keys=SMALL_FILES),
+             _began_above_zero, nothing, keys=SMALL_FILES, arena=PairArena),
         Flow("pair-acting", _victim(all_in_sync, SMALLEST), _kill_master, _acts, _has_acted,
-             start_all),
+             start_all, arena=PairArena),
         Flow("pair-acting-over", _victim(acted_for, SMALLEST), _start_master, _is_over,
-             _acts_no_more, nothing),
+             _acts_no_more, nothing, arena=PairArena),
         Flow("pair-return", _victim(acted_for, MASTER), _start_master, _is_over,
-             _acts_no_more, nothing),
+             _acts_no_more, nothing, arena=PairArena),
+        *escape_flows.flows(),
     ))
     for flow in both
 }  # fmt: skip

@@ -11,6 +11,7 @@ from maxq.reference.records import MasterEpoch, PhyOffset
 from maxq.reference.wire.codes import ResponseCode
 
 A = TypeVar("A")
+COPIED_S = 1.0  # for replicas, where they are not insisted on; a slave that moves waits 3 s
 MakeAnswer = Callable[[ResponseCode, str], A]
 
 
@@ -38,26 +39,53 @@ def reached(
     """
     epoch = membership.master_epoch
     if config.flush_disk_type == "SYNC_FLUSH":
-        timeout_s = config.sync_flush_timeout / 1000
-        return _flushed(store, membership, end, epoch, answer, timeout_s=timeout_s)
+        return _flushed(config, store, membership, end, epoch, answer)
     return _replicated(membership, end, epoch, answer)
 
 
+async def kept(
+    config: BrokerConfig,
+    store: Store,
+    membership: Membership,
+    end: PhyOffset,
+    answer: MakeAnswer[A],
+) -> A:
+    """Wait as `reached` does, but for replicas only if they are in sync, and not for long; if they
+    do not have it then, that is SUCCESS as well. Arguments as there.
+
+    For what a slave that acts sends: it wants no refusal for lack of replicas (``WAIT=false``), and
+    what it was sent for is remembered as settled once it is answered. RocketMQ waits for nothing,
+    and loses it with the power of this broker.
+    """
+    asked = membership.in_sync_count >= membership.copies_needed
+    copied = _replicated(membership, end, membership.master_epoch, lambda code, _: code)
+    if config.flush_disk_type == "SYNC_FLUSH" and not await _synced(config, store):
+        return answer(ResponseCode.FLUSH_DISK_TIMEOUT, "")
+    if asked:
+        await asyncio.wait((copied,), timeout=COPIED_S)
+    return answer(ResponseCode.SUCCESS, "")
+
+
+async def _synced(config: BrokerConfig, store: Store) -> bool:
+    """Wait until the disk has all that is stored now; false if that takes too long."""
+    try:
+        async with asyncio.timeout(config.sync_flush_timeout / 1000):
+            await store.sync()
+    except TimeoutError:
+        return False
+    return True
+
+
 async def _flushed(
+    config: BrokerConfig,
     store: Store,
     membership: Membership,
     end: PhyOffset,
     epoch: MasterEpoch,
     answer: MakeAnswer[A],
-    *,
-    timeout_s: float,
 ) -> A:
-    flushed = ResponseCode.SUCCESS
-    try:
-        async with asyncio.timeout(timeout_s):
-            await store.sync()
-    except TimeoutError:
-        flushed = ResponseCode.FLUSH_DISK_TIMEOUT
+    in_time = await _synced(config, store)
+    flushed = ResponseCode.SUCCESS if in_time else ResponseCode.FLUSH_DISK_TIMEOUT
     return await _replicated(
         membership, end, epoch, lambda code, why: answer(code if why else flushed, why)
     )

@@ -5,7 +5,7 @@ from zlib import crc32
 
 import msgspec
 
-from maxq.reference.broker.client_calls.acknowledgement import reached
+from maxq.reference.broker.client_calls.acknowledgement import kept, reached
 from maxq.reference.broker.client_calls.made_topics import MadeTopics
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.messages import send
@@ -172,9 +172,9 @@ class Sends:
             transaction_id=accepted.transaction_id,
             **self._region(),
         )
-        if not accepted.waits:
+        if not accepted.waits and not accepted.moved:
             return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
-        return reached(
+        return (kept if accepted.moved else reached)(
             self._config,
             self._store,
             self._membership,

@@ -116,7 +116,8 @@ class DelayedEscape:
         spawn(self._group, self._carry(level, offset, made))
 
     async def _carry(self, level: _Level, offset: QueueOffset, made: tuple[str, Message]) -> None:
-        await self._bridge.carry(level.attempts, offset, made)
+        if await self._bridge.carry(level.attempts, offset, made) == "stored":
+            self._host.log("broker.schedule.moved", level=level.number, offset=offset)
         self._remember(level)
 
     def _remember(self, level: _Level) -> None:

@@ -46,6 +46,7 @@ class Accepted(Record):
     messages: tuple[Message, ...]
     transaction_id: str | None  # RocketMQ's name for the UNIQ_KEY in an answer
     waits: bool  # whether some sender waits for disk and replicas; it does unless it says no
+    moved: bool  # by a slave that acts, which forgets it once it is answered
 
 
 class Situation(Record):
@@ -172,8 +173,12 @@ def accept(
         if fault is not None:
             return fault
         waits = any(m.property_map().get(props.WAIT) != "false" for m in messages)
-    transaction_id = raw.get(props.UNIQ_KEY, additions.get(props.UNIQ_KEY))
-    return Accepted(messages=tuple(messages), transaction_id=transaction_id, waits=waits)
+    return Accepted(
+        messages=tuple(messages),
+        transaction_id=raw.get(props.UNIQ_KEY, additions.get(props.UNIQ_KEY)),
+        waits=waits,
+        moved=not waits and props.REAL_TOPIC in raw,
+    )
 
 
 def is_dead(

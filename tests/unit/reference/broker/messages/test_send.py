@@ -360,3 +360,16 @@ def test_bytes_and_scans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pull, "SCAN_MAX", 4)
     skipped = find(0, codes=frozenset({12345}))
     assert (skipped.code, skipped.next_offset) == (20, 4)
+
+
+@pytest.mark.parametrize(("more", "moved"), [
+    ({"WAIT": "false"}, False), ({"WAIT": "false", "REAL_TOPIC": "T"}, True),
+    ({"REAL_TOPIC": "T"}, False),
+])  # fmt: skip
+def test_what_an_acting_slave_moves_is_known_and_taken_with_one_copy(
+    more: dict[str, str], moved: bool
+) -> None:
+    few = msgspec.structs.replace(SITUATION, in_sync_count=1, in_sync_count_min=2)
+    got = accept(header(properties=text(**more)), situation=few)
+    assert (code_of(got) == 0) == (more.get("WAIT") == "false")
+    assert (isinstance(got, send.Accepted) and got.moved) == moved
