@@ -86,7 +86,8 @@ def _scenarios() -> Iterator[tuple[str, str]]:
 
 def _upgrades() -> Iterator[tuple[str, str]]:
     for up in upgrades():
-        text = f"controllers {up.controllers}, brokers {up.brokers}"
+        under = f"name servers {up.namesrvs}" if up.pair else f"controllers {up.controllers}"
+        text = f"{up.group}: {under}, brokers {up.brokers}"
         yield up.name, text + (f"; {up.replaced} nodes are replaced" if up.replaced else "")
 
 

@@ -1,5 +1,6 @@
 """The command ``maxq upgrade``."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ from maxq.harness.schedule.options import PROFILES
 from maxq.histories.store import write_whole
 
 ALL = "all"
+GROUPS = tuple(dict.fromkeys(upgrade.group for upgrade in upgrades()))
 
 
 def names() -> list[str]:
@@ -26,8 +28,16 @@ def names() -> list[str]:
     return [upgrade.name for upgrade in upgrades()]
 
 
+def of_names(wanted: Iterable[str]) -> list[str]:
+    """The upgrades that are meant by their own names, those of groups, or all."""
+    asked = set(wanted)
+    return [u.name for u in upgrades() if asked & {u.name, u.group, ALL}]
+
+
 @click.command("upgrade")
-@click.argument("wanted", metavar="NAME...", nargs=-1, required=True, type=Name([ALL, *names()]))
+@click.argument(
+    "wanted", metavar="NAME...", nargs=-1, required=True, type=Name([ALL, *GROUPS, *names()])
+)
 @click.option("--profiles", default="safe,default", show_default=True, help="joined by commas")
 @ENVIRONMENT
 @click.option(
@@ -37,7 +47,8 @@ def names() -> list[str]:
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
     default=None,
-    help="the page of all upgrades, those of earlier commands and empty cells included",
+    help="the page of all upgrades, with those of earlier commands; sections of which none was run "
+    "in this store stay as they are",
 )
 @BUDGET
 @RESUME
@@ -54,16 +65,16 @@ def upgrade_command(
 ) -> int:
     """Try what clusters of two releases do, and clusters that go from one to the other.
 
-    `maxq list upgrades` names them; all are tried where the name is all. The same command again
-    goes on where the last one was cut off. Exit code 0: every one was run, and is as documented, if
-    it is; 1: one is not; 2: one was not run.
+    `maxq list upgrades` names them and their groups; all are tried where the name is all. The same
+    command again goes on where the last one was cut off. Exit code 0: every one was run, and is as
+    documented, if it is; 1: one is not; 2: one was not run.
     """
     folder = store.resolve() / "upgrade"
     if not resume:
         (folder / JOURNAL).unlink(missing_ok=True)
     profile = Alias(PROFILES)
     asked = convert([profile.convert(p, None, None) for p in profiles.split(",")], list[Profile])
-    chosen = names() if ALL in wanted else list(dict.fromkeys(wanted))
+    chosen = of_names(wanted)
     trials = Trials(folder, names=chosen, profiles=asked, environment=environment, rounds=rounds)
     steps = Steps("runs", trials.of - len([*trials.missing()]))
 
@@ -75,9 +86,10 @@ def upgrade_command(
 
     def show() -> None:
         if write is not None:
-            write_whole(write.resolve(), page(trials).encode())
+            before = write.read_text() if write.exists() else ""
+            write_whole(write.resolve(), page(trials, before).encode())
         for upgrade in upgrades():
-            for of in asked if upgrade.name in chosen else ():
+            for of in upgrade.profiles(asked) if upgrade.name in chosen else ():
                 entries = trials.entries(upgrade.name, of)
                 echo(f"{upgrade.name} {of}: {cell(upgrade, entries)}")
 

@@ -32,7 +32,7 @@ from maxq.harness.schedule.format import (
 from maxq.harness.schedule.from_history import as_performed, as_recorded
 from maxq.harness.schedule.options import Options
 from maxq.harness.schedule.reductions import with_options
-from maxq.harness.targets.rocketmq.releases import excluded, misplaced, spelled
+from maxq.harness.targets.rocketmq.releases import excluded, misplaced, not_driven, spelled
 from maxq.histories.fault_facts import RELEASE
 from maxq.histories.store import CONFIG, open_run
 from maxq.reference import mutants
@@ -170,7 +170,7 @@ def _possible(script: Schedule, options: Options) -> None:
         )
     try:
         nodes = [node.name for node in plan(options.topology)]
-        why = misplaced(options.releases, nodes)
+        why = misplaced(options.releases, nodes) or not_driven(options.components)
         why = why or excluded(
             options.targets, options.environment, options.mutant, current().targets
         )

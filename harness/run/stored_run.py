@@ -53,7 +53,13 @@ from maxq.harness.schedule.options import (
     Options,
 )
 from maxq.harness.targets.reference import OF_PAIRS, PROFILES
-from maxq.harness.targets.rocketmq.releases import BACK_ENDS, REFERENCE, excluded, misplaced
+from maxq.harness.targets.rocketmq.releases import (
+    BACK_ENDS,
+    REFERENCE,
+    excluded,
+    misplaced,
+    not_driven,
+)
 from maxq.histories.aliases import renamed
 from maxq.histories.op import HistoryError
 from maxq.histories.store import (
@@ -338,7 +344,7 @@ def _possible(options: Options) -> Options:
         ValueError: they cannot.
     """
     nodes = [node.name for node in plan(options.topology)]
-    why = misplaced(options.releases, nodes)
+    why = misplaced(options.releases, nodes) or not_driven(options.components)
     why = why or excluded(options.targets, options.environment, options.mutant, current().targets)
     if why:
         raise ValueError(why)

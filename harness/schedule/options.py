@@ -13,7 +13,13 @@ from maxq.harness.contracts.target import Node, Profile, Settings, Timing, Topol
 from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
 from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import effective, eviction_ms, registration_ms
-from maxq.harness.targets.rocketmq.releases import PREFIX, REFERENCE, catch_up_s, lacks_ids
+from maxq.harness.targets.rocketmq.releases import (
+    NODE_COMPONENTS,
+    PREFIX,
+    REFERENCE,
+    catch_up_s,
+    lacks_ids,
+)
 from maxq.harness.targets.settings_files import why_left_out
 from maxq.histories.aliases import THEN
 from maxq.histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE, TRIM
@@ -163,6 +169,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def node_releases(self) -> dict[str, str]:
         """What each node begins as, by its name."""
         return {node.name: self.target_of(node) for node in plan(self.topology)}
+
+    @property
+    def components(self) -> tuple[tuple[str, str], ...]:
+        """What runs as what: each component with the target that some node of it is at some time;
+        what nodes become later any of them may."""
+        nodes = plan(self.topology)
+        first = [(role.value, self.target_of(node)) for node in nodes for role in node.roles]
+        after = [(name, target) for target in self.later for name in NODE_COMPONENTS]
+        return tuple(dict.fromkeys((*first, *after)))
 
     @property
     def replaces(self) -> bool:

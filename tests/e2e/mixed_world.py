@@ -7,12 +7,14 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from local_cluster import missing
 
+from maxq.harness.client.producers import Decision, ProducerSession
+from maxq.harness.client.session import QueueName, RouteBook, pull_of
 from maxq.harness.cluster.deployment import Deployment, until
 from maxq.harness.cluster.processes import NODE_LOG
 from maxq.harness.contracts.environment import EnvironmentUnavailable, Role
@@ -44,6 +46,7 @@ from maxq.reference.wire.headers import (
     to_ext,
     to_short_ext,
 )
+from maxq.reference.wire.message import decode_all
 from maxq.reference.wire.node_headers import CreateTopicRequest, TopicRequest
 from maxq.reference.wire.route import TopicConfigSerializeWrapper
 
@@ -84,11 +87,13 @@ class World(Deployment):
         group: asyncio.TaskGroup,
     ) -> None:
         super().__init__(environment, target, settings)
+        self._group = group
         self._java = frozenset(n.name for n in self.nodes if target.assigned(n.name) != REFERENCE)
         self.pool = rpc.Pool(group, dial=environment.dial)
         self.acked: list[bytes] = []
         self.tail: list[bytes] = []  # sent to who could not acknowledge them
         self._sent = 0
+        self.placed: dict[str, tuple[str, ...]] = {}  # topics of some broker sets only
 
     @property
     def brokers(self) -> list[str]:
@@ -102,6 +107,9 @@ class World(Deployment):
             for node in self.by_role(Role.BROKER):
                 if not node.replica:
                     await self.make_tables(node.name)
+                    for topic, sets in self.placed.items():
+                        if node.broker_set in sets:
+                            await self.make_topic(node.name, topic)
         await self.create_topics({TOPIC: QUEUES})
 
     # Questions.
@@ -142,16 +150,51 @@ class World(Deployment):
 
     async def make_tables(self, broker: str) -> None:
         """A topic, a group and a committed offset of it."""
-        topic = CreateTopicRequest(
-            topic=TABLED, default_topic="TBW102", read_queue_nums=QUEUES, write_queue_nums=QUEUES,
-            perm=6, topic_filter_type="SINGLE_TAG",
-        )  # fmt: skip
-        make = RequestCode.UPDATE_AND_CREATE_TOPIC
-        await self.call(broker, Frame(code=make, ext=to_ext(topic)))
+        await self.make_topic(broker, TABLED)
         group = SubscriptionGroupConfig(group_name=TABLED).to_json()
         make = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         await self.call(broker, Frame(code=make, body=group))
         await self.commit(broker, 3)
+
+    async def make_topic(self, broker: str, name: str) -> None:
+        """A topic at one broker."""
+        topic = CreateTopicRequest(
+            topic=name, default_topic="TBW102", read_queue_nums=QUEUES, write_queue_nums=QUEUES,
+            perm=6, topic_filter_type="SINGLE_TAG",
+        )  # fmt: skip
+        make = RequestCode.UPDATE_AND_CREATE_TOPIC
+        await self.call(broker, Frame(code=make, ext=to_ext(topic)))
+
+    async def read(self, broker: str, topic: str) -> list[bytes]:
+        """The bodies that a broker gives of a topic: of its first messages, in each queue."""
+        found: list[bytes] = []
+        broker_set = broker.partition("-")[0]
+        for queue_id in range(QUEUES):
+            pull = pull_of(QueueName(topic, broker_set, queue_id), 0,
+                           consumer_group="mixed", count=64)  # fmt: skip
+            request = await self.pool.call(self.address(broker), pull, timeout_s=CALL_S)
+            if request.code == ResponseCode.SUCCESS:
+                found += [m.body for m in decode_all(request.body or b"")]
+        return found
+
+    async def producer(
+        self, group: str, topics: Sequence[str], decided: Callable[[str], Decision]
+    ) -> ProducerSession:
+        """A producer of transactions, which knows the routes as they are now.
+
+        Args:
+            group: of producers.
+            topics: that it sends to.
+            decided: what a transaction has come to, by its key.
+        """
+        routes = RouteBook(self.namesrvs, self.dial, self._group)
+        routes.watch(topics)
+        await routes.refresh()
+        routes.close()
+        return ProducerSession(
+            routes, self.dial, self._group,
+            client_id=f"client-{group}", producer_group=group, decided=decided,
+        )  # fmt: skip
 
     async def commit(self, broker: str, offset: int) -> None:
         """Commit the group's offset."""
@@ -307,11 +350,24 @@ def first_difference(a: bytes, b: bytes) -> int:
 
 
 @contextlib.asynccontextmanager
-async def mixed(folder: Path, target: MixedTarget, settings: Settings) -> AsyncIterator[World]:
-    """A mixed cluster that is up; nothing of it is left behind."""
+async def mixed(
+    folder: Path,
+    target: MixedTarget,
+    settings: Settings,
+    placed: Mapping[str, tuple[str, ...]] | None = None,
+) -> AsyncIterator[World]:
+    """A mixed cluster that is up; nothing of it is left behind.
+
+    Args:
+        folder: of its machines.
+        target: what each node is.
+        settings: of all.
+        placed: topics of some broker sets only, without controllers.
+    """
     environment = LocalEnvironment(folder)
     async with asyncio.TaskGroup() as group:
         world = World(environment, target, settings, group)
+        world.placed = dict(placed or {})
         try:
             await world.start_all()
             yield world

@@ -6,7 +6,9 @@ import pytest
 from pair_world import SLAVE, THIRD, Group
 from reference_world import BROKER, bodies, ext
 
+from maxq.reference.names import HALF_TOPIC
 from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.route import TopicConfigSerializeWrapper
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -41,6 +43,15 @@ def test_the_smallest_slave_acts_until_its_master_is_back(group: Group) -> None:
     assert group.send(BROKER, b"y").code == 0
     group.sleep(0.5)
     assert bodies(group.pull(SLAVE)) == [b"x", b"y"]
+
+
+def test_a_slave_has_the_topic_of_half_messages(group: Group) -> None:
+    """One of RocketMQ's that acts without it does not end its services for 90 s: it registers the
+    topic then, and two of its threads wait for each other."""
+    topic = {"topic": HALF_TOPIC}
+    assert group.ask(SLAVE, RequestCode.GET_TOPIC_CONFIG, topic).code == 0
+    told = group.ask(BROKER, RequestCode.GET_ALL_TOPIC_CONFIG)
+    assert HALF_TOPIC in TopicConfigSerializeWrapper.from_json(told.body).topic_config_table
 
 
 def test_a_silent_master_is_acted_for_once_it_is_evicted(group: Group) -> None:

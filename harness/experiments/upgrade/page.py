@@ -19,6 +19,7 @@ TITLES: dict[Group, str] = {
     "documented": "The documented upgrade, with its deleted epoch files",
     "alone": "A broker that ran alone gets controllers",
     "rolling": "Neighbouring releases, one node after the other",
+    "name-servers": "Masters and slaves without controllers under older and newer name servers",
 }
 INTRODUCTIONS: dict[Group, str] = {
     "compatibility": "The master is killed under load, and started again 25 s later. "
@@ -32,20 +33,33 @@ INTRODUCTIONS: dict[Group, str] = {
     "broker as their first one, and then two slaves with empty stores.",
     "rolling": "Each node in turn stops, and goes on as the other release on its store: the name "
     "server, the controllers, the brokers. Nothing is deleted.",
+    "name-servers": "One broker set with a master and a slave, under one name server; brokers with "
+    "`enableSlaveActingMaster`, and of *compatible* ones with `compatibleWithOldNameSrv=true`. The "
+    "master is killed under load, and started again 25 s later; then it is paused for 15 s: its "
+    "connections stay. What is documented is RIP-32's section on compatibility. Of 4.9.7 only "
+    "the name server runs here, so its other half, new name servers and old brokers, is not tried. "
+    "Nobody reads from the slave: a 5.5.0 master would not come back then, under whatever name "
+    "server ([the track record](track-record.md)).",
 }
 
 
-def page(trials: Trials) -> str:
-    """The whole page, as Markdown."""
-    return "\n".join(_lines(trials)) + "\n"
+def page(trials: Trials, before: str = "") -> str:
+    """The whole page, as Markdown.
+
+    Args:
+        trials: what was seen.
+        before: the page as it was. A section none of whose upgrades was run here stays as it is.
+    """
+    return "\n".join(_lines(trials, before)) + "\n"
 
 
-def _lines(trials: Trials) -> Iterator[str]:
+def _lines(trials: Trials, before: str) -> Iterator[str]:
     yield "# Upgrades"
     yield ""
     yield (
         f"Written by `maxq upgrade all --write docs/upgrade.md`; environment `{trials.environment}`"
-        ", one name server, three controllers, one broker set of three, real processes. "
+        ", real processes, one name server; three controllers and one broker set of three, unless "
+        "said otherwise. "
         "*reference* is our own implementation. What is documented is RocketMQ's page on "
         "persistent broker ids, and that on deployment; they say nothing of most cells. So few "
         "runs show what can happen, and not how often. The same command goes on with what is "
@@ -53,18 +67,37 @@ def _lines(trials: Trials) -> Iterator[str]:
         "[the track record](track-record.md), with what an operator can do meanwhile."
     )
     for group, title in TITLES.items():
+        kept = section(before, title)
+        if kept and not any(trials.entries(u.name, p) for u in _of(group) for p in _columns(group)):
+            yield from ("", *kept.splitlines())
+            continue
         yield from ("", f"## {title}", "", INTRODUCTIONS[group], "")
-        yield f"| upgrade | documented | {' | '.join(PROFILES)} | command |"
-        yield "|---|---|---|---|---|"
-        for upgrade in upgrades():
-            if upgrade.group == group:
-                yield _row(upgrade, trials)
+        yield f"| upgrade | documented | {' | '.join(_columns(group))} | command |"
+        yield f"|{'---|' * (len(_columns(group)) + 3)}"
+        for upgrade in _of(group):
+            yield _row(upgrade, trials)
+
+
+def section(text: str, title: str) -> str:
+    """A section of a page, its title included, without empty lines at its end; empty: there is
+    none."""
+    _, found, rest = f"\n{text}".partition(f"\n## {title}\n")
+    body, *_ = rest.split("\n## ", 1)
+    return f"## {title}\n{body}".rstrip() if found else ""
+
+
+def _of(group: Group) -> list[Upgrade]:
+    return [upgrade for upgrade in upgrades() if upgrade.group == group]
+
+
+def _columns(group: Group) -> tuple[Profile, ...]:
+    return _of(group)[0].profiles(PROFILES)
 
 
 def _row(upgrade: Upgrade, trials: Trials) -> str:
-    cells = [cell(upgrade, trials.entries(upgrade.name, profile)) for profile in PROFILES]
+    seen = [cell(upgrade, trials.entries(upgrade.name, p)) for p in _columns(upgrade.group)]
     says = upgrade.says or NOBODY
-    return f"| {upgrade.name} | {says} | {' | '.join(cells)} | `maxq upgrade {upgrade.name}` |"
+    return f"| {upgrade.name} | {says} | {' | '.join(seen)} | `maxq upgrade {upgrade.name}` |"
 
 
 def cell(upgrade: Upgrade, entries: Sequence[Entry]) -> str:

@@ -1,25 +1,28 @@
 """The upgrades that are tried: what is documented of each, and the schedule that tries it.
 
-Four groups. *compatibility*: brokers of one release under controllers of another, from the start
+Five groups. *compatibility*: brokers of one release under controllers of another, from the start
 or once the controllers were replaced and their data cleared, as the documentation of persistent
 broker ids tells. *documented*: its whole upgrade, with the epoch files deleted, while clients write
 and while they do not (``quiet``). *alone*: a master without controllers, which gets controllers and
 empty slaves. *rolling*: neighbouring releases, up and down, one node after the other under load; of
-these nobody says anything. Sources: RocketMQ's docs, persistent_unique_broker_id (upgrade plan,
-compatibility); deploy (upgrade considerations).
+these nobody says anything. *name servers*: masters and slaves without controllers under name
+servers that know no acting masters and such that do, with `compatibleWithOldNameSrv` and without.
+Sources: RocketMQ's docs, persistent_unique_broker_id (upgrade plan, compatibility); deploy (upgrade
+considerations); RIP-32 (compatibility, migration).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, Literal
 
 import msgspec
 
-from maxq.harness.contracts.target import Topology, plan
+from maxq.harness.contracts.target import Profile, Topology, plan
 from maxq.harness.schedule.format import READ, Act, Header, Load, Schedule, When, Who
 from maxq.harness.targets.rocketmq.releases import MISSING, PREFIX, REFERENCE, lacks_ids, spelled
 from maxq.histories.fault_facts import (
     KILL,
+    PAUSE,
     READ_LOG,
     RELEASE,
     REMOVE_EPOCHS,
@@ -27,18 +30,29 @@ from maxq.histories.fault_facts import (
     RESTART,
 )
 
-Group = Literal["compatibility", "documented", "alone", "rolling"]
+Group = Literal["compatibility", "documented", "alone", "rolling", "name-servers"]
 # What a cluster does: another master takes over when one dies, or none does; who restarts stays
-# away; it never comes up; all that was acknowledged is there at the end, and it serves.
-Expected = Literal["switches", "no switch", "stays away", "never up", "keeps all", ""]
+# away; it never comes up; all that was acknowledged is there at the end, and it serves; a slave
+# acts for its master until that is back, or none does.
+Expected = Literal[
+    "switches", "no switch", "stays away", "never up", "keeps all", "acts", "does not act", ""
+]
 
 OLD, NEW = "5.1.0", "5.1.1"  # the last release without persistent broker ids, the first with them
 LATER = "5.5.0"  # the newest of which Maven Central has every component
+BEFORE = "4.9.7"  # its name server knows no acting masters
+COMPATIBLE = "broker:compatibleWithOldNameSrv"
 TOPOLOGY = Topology(namesrvs=1, controllers=3, broker_sets=1, replicas=3)
+PAIR = Topology(namesrvs=1, controllers=0, broker_sets=1, replicas=2)
+PAIR_PROFILE: Profile = "P-SYNC"
 AWAY_S = 25.0  # of a killed master: longer than any election
+# Acts on a master: it is killed and started, then paused and resumed.
+GONE, BACK, HELD, RELEASED = "kill", "back", "pause", "resume"
 STEP_S = 5.0  # between two replacements
 # Of the main part; a JVM of two busy cores may need half a minute to come up.
-SHORT_S, WHOLE_S, LONG_S, ROLLING_S = 40.0, 100.0, 120.0, 240.0
+SHORT_S, WHOLE_S, LONG_S, ROLLING_S, PAIR_S = 40.0, 100.0, 120.0, 240.0, 110.0
+# After which time a master is paused whose process has started anew, and for how long.
+SILENT_AFTER_S, SILENT_S = 30.0, 15.0
 RATE, READS = 30.0, 4.0
 QUIET_S, RESUMED_S = 6.0, 75.0  # clients of a quiet upgrade write until then, and from then on
 DOWN_S, QUIET_DOWN_S = 4.0, 10.0  # when the controllers are shut down
@@ -48,12 +62,15 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     """One upgrade: `controllers` and `brokers` are the releases in the beginning, `says` is what is
     documented (empty: nothing), in short `expected`; `replaced` is how many nodes become another
     release. Clients of a `quiet` one write before and after it. One that begins `alone` has no
-    controllers at first."""
+    controllers at first. One with `namesrvs` never has any; that is the release of its name
+    servers, which are of the controllers' otherwise."""
 
     name: str
     group: Group
-    controllers: str
     brokers: str
+    controllers: str = ""
+    namesrvs: str = ""
+    keys: dict[str, str] = {}
     says: str = ""
     expected: Expected = ""
     replaced: int = 0
@@ -68,13 +85,26 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
         return any(act.f == READ_LOG for act in self.acts)
 
     @property
+    def pair(self) -> bool:
+        """Whether its brokers are masters and slaves without controllers."""
+        return not self.controllers
+
+    @property
+    def topology(self) -> Topology:
+        return PAIR if self.pair else TOPOLOGY
+
+    def profiles(self, asked: Iterable[Profile]) -> tuple[Profile, ...]:
+        """Those under which it is run, of those that are asked for: brokers without controllers
+        have profiles of their own."""
+        return (PAIR_PROFILE,) if self.pair else tuple(asked)
+
+    @property
     def releases(self) -> dict[str, str]:
-        """As a run's options have them; name servers are of the controllers' release."""
-        return {
-            "namesrv": spelled(self.controllers),
-            "controller": spelled(self.controllers),
-            "broker": spelled(self.brokers),
-        }
+        """As a run's options have them."""
+        found = {"namesrv": spelled(self.namesrvs or self.controllers)}
+        if not self.pair:
+            found["controller"] = spelled(self.controllers)
+        return {**found, "broker": spelled(self.brokers)}
 
     def schedule(self, profile: str) -> Schedule:
         """What is run, under a profile such as ``P-SAFE``."""
@@ -82,13 +112,15 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
             "workload": ["queue"],
             "profile": profile,
             "releases": self.releases,
-            "controllers": TOPOLOGY.controllers,
-            "replicas": TOPOLOGY.replicas,
+            "controllers": self.topology.controllers,
+            "replicas": self.topology.replicas,
             **({"alone": True} if self.alone else {}),
+            **({"keys": self.keys} if self.keys else {}),
         }
         header = Header(name=f"upgrade {self.name}", length=self.length, options=options)
-        reads = Load(id="r", f=READ, until=self.length, rate=READS)
-        return Schedule(header=header, loads=(*self._writes(), reads), acts=self.acts)
+        # A master of 5.5.0 whose slave was pulled from never comes back, whatever name servers are.
+        reads = [] if self.pair else [Load(id="r", f=READ, until=self.length, rate=READS)]
+        return Schedule(header=header, loads=(*self._writes(), *reads), acts=self.acts)
 
     def _writes(self) -> Iterator[Load]:
         if not self.quiet:
@@ -100,14 +132,14 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
 
 def upgrades() -> tuple[Upgrade, ...]:
     """All of them, in the order of the page."""
-    return (*_compatibility(), *_documented(), *_alone(), *_rolling())
+    return (*_compatibility(), *_documented(), *_alone(), *_rolling(), *_name_servers())
 
 
 def _killed(after: str = "", at: float = 5.0) -> tuple[Act, ...]:
     """The master dies, and is started once there was time for an election."""
     return (
-        Act(id="kill", f=KILL, when=When(after=after, at=at), who=Who(part="master")),
-        Act(id="back", f="start", when=When(after="kill", at=AWAY_S), who=Who(of="kill")),
+        Act(id=GONE, f=KILL, when=When(after=after, at=at), who=Who(part="master")),
+        Act(id=BACK, f="start", when=When(after=GONE, at=AWAY_S), who=Who(of=GONE)),
     )
 
 
@@ -271,3 +303,41 @@ def _one_by_one(release: str) -> Iterator[Act]:
             args={RELEASE: release.removeprefix(PREFIX)},
         )
         before = f"to-{node}"
+
+
+def _name_servers() -> Iterator[Upgrade]:
+    for namesrvs in (BEFORE, LATER, REFERENCE):
+        for brokers in (REFERENCE, LATER):
+            for compatible in (True, False):
+                says, expected = _documented_under(namesrvs == BEFORE, compatible)
+                yield Upgrade(
+                    name=f"{brokers}-pair-under-{namesrvs}{'-compatible' if compatible else ''}",
+                    group="name-servers",
+                    namesrvs=namesrvs,
+                    brokers=brokers,
+                    says=says,
+                    expected=expected,
+                    length=PAIR_S,
+                    keys={COMPATIBLE: str(compatible).lower()},
+                    acts=(*_killed(at=8), *_silent()),
+                )
+
+
+def _documented_under(old: bool, compatible: bool) -> tuple[str, Expected]:
+    """What RIP-32 says of brokers that let slaves act for their masters."""
+    if old and compatible:
+        return "works: old requests stand in for the new ones", "acts"
+    if old:
+        return "does not: the new requests are unknown to the name server", "does not act"
+    if compatible:
+        return "works: brokers may be upgraded before their name servers", "acts"
+    return "works", "acts"
+
+
+def _silent() -> tuple[Act, ...]:
+    """The master is paused, so that its connections stay."""
+    who = Who(nodes=("b0-0",))
+    return (
+        Act(id=HELD, f=PAUSE, when=When(after=BACK, at=SILENT_AFTER_S), who=who),
+        Act(id=RELEASED, f="resume", when=When(after=HELD, at=SILENT_S), who=Who(of=HELD)),
+    )

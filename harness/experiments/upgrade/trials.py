@@ -21,6 +21,7 @@ from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.upgrade.logs import Before, Replica, measured, words
+from maxq.harness.experiments.upgrade.pair_outcomes import PairOutcome, pair_outcome
 from maxq.harness.experiments.upgrade.plans import AWAY_S, Expected, Upgrade, upgrades
 from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import options_for
@@ -31,6 +32,7 @@ from maxq.histories.fault_facts import KILL, READ_LOG, RELEASE, RESTART
 
 FAILED_MAX = 2  # runs of one upgrade that say nothing, until it is left
 SEEN = "upgrade.txt"  # of the run's folder: what was seen, in words
+TOO_SLOW = "the run was over before the master was paused and resumed: the machine is too slow"
 ERROR_MAX = 300  # characters of why a cluster did not come up
 Came = Literal["up", "never up", "failed"]
 
@@ -48,7 +50,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     acknowledged, None if none was; `struck` whether there was one. `replaced` counts nodes that
     proved to be of another release, of `asked`. `serves` is whether every queue took and returned a
     probe at the end. `after` counts what was acknowledged once the last node had been replaced;
-    `logs` are those of all replicas, of upgrades that read them before."""
+    `logs` are those of all replicas, of upgrades that read them before; `pair` is what became of
+    masters that were gone, of brokers without controllers."""
 
     job: Job
     digest: str
@@ -63,6 +66,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     asked: int = 0
     serves: bool = False
     logs: tuple[Replica, ...] = ()
+    pair: PairOutcome | None = None
     found: tuple[str, ...] = ()
     run: str = ""
     error: str = ""
@@ -73,14 +77,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         if self.came != "up":
             return self.came
         said = []
-        if self.struck:
+        if self.pair is not None:
+            said.append(f"{self.pair.words};")
+        elif self.struck:
             said.append(_after(self.recovered_ms))
         if self.asked:
             said.append(f"{self.replaced} of {self.asked} nodes replaced")
         lost = f"{self.lost:,} of {self.acknowledged:,} lost"
         said.append(f"{lost}, {self.after:,} acknowledged afterwards" if self.logs else lost)
         said.append("serves at the end" if self.serves else "does not serve at the end")
-        return ", ".join([*said, *([words(self.logs)] if self.logs else [])])
+        return ", ".join([*said, *([words(self.logs)] if self.logs else [])]).replace(";,", ";")
 
     @property
     def _kept(self) -> bool:
@@ -88,6 +94,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         they had, and the cluster serves."""
         whole = all(log.kept and log.equal for log in self.logs)
         return self.replaced == self.asked and self.serves and not self.lost and whole
+
+    @property
+    def _acts(self) -> bool:
+        return self.pair is not None and self.pair.acts
 
     def shows(self, expected: Expected) -> bool:
         """Whether it is as documented."""
@@ -104,6 +114,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
                 return up and self.struck and self.recovered_ms is None
             case "keeps all":
                 return up and self._kept
+            case "acts":
+                return up and self._acts and self._kept
+            case "does not act":
+                return not self._acts and self.came != "failed"
         return False
 
 
@@ -130,6 +144,8 @@ def measure(job: Job, folder: Path) -> Entry:
     except (EnvironmentLost, EnvironmentUnavailable, OSError) as error:
         return msgspec.structs.replace(entry, came="failed", error=f"{error}"[:ERROR_MAX])
     found = judged_entry(entry, judged, upgrade)
+    if upgrade.pair and (found.pair is None or found.pair.paused is None):
+        found = msgspec.structs.replace(found, came="failed", error=TOO_SLOW)
     (judged.stored.path / SEEN).write_text(f"{upgrade.name}: {found.seen}\n")
     return found
 
@@ -164,6 +180,7 @@ def judged_entry(entry: Entry, judged: Judged, upgrade: Upgrade) -> Entry:
         replaced=len(proven),
         asked=upgrade.replaced,
         serves=service is not None and service.status == "kept",
+        pair=pair_outcome(history, done) if upgrade.pair else None,
         logs=measured(folder, _before(done, upgrade)) if upgrade.reads_logs else (),
         found=tuple(sorted({a.signature for a in found if a.claim not in forfeited})),
         run=str(folder),
@@ -205,14 +222,14 @@ class Trials:
         self.folder = folder
         self.rounds = rounds
         self.environment = environment
-        self._jobs = [
-            Job(name=name, profile=profile, environment=environment)
-            for name in names
-            for profile in profiles
-        ]
         folder.mkdir(parents=True, exist_ok=True)
         self._all = resumed(folder / JOURNAL, Entry)
         self._by_name = {one.name: one for one in upgrades()}
+        self._jobs = [
+            Job(name=name, profile=profile, environment=environment)
+            for name in names
+            for profile in self._by_name[name].profiles(profiles)
+        ]
         self._digests = {
             job: digest_of(self._by_name[job.name].schedule(job.profile)) for job in self._jobs
         }

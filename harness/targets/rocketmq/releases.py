@@ -28,6 +28,9 @@ MISSING: dict[str, tuple[str, ...]] = {
     "5.5.0": (),
     "5.5.1": ("namesrv", "tools"),
 }
+# Those of which the name server is driven, and nothing else: it knows no member groups, no
+# heartbeats and no slaves that act for a master, as name servers before 5.0.0 do.
+OLD_NAMESRVS = ("4.9.7",)
 # Of what release a component's own dependencies are, where Maven Central lacks some of its own;
 # without them Maven finds no component of that release at all.
 DEPENDENCIES: dict[str, dict[str, str]] = {
@@ -44,7 +47,7 @@ CATCH_UP_S = {"5.0.0": 15}
 BACK_ENDS = ("dledger", "jraft")
 PREFIX = "rocketmq:"
 FIRST_NUMBER = 413  # of 5.0.0 among RocketMQ's MQVersion; each release has a snapshot before it
-PATCHES = 10  # that a minor release has there
+PATCHES = MINORS = 10  # that a minor release, and a major one, have there
 _SPELLED = re.compile(r"rocketmq:(?P<release>[0-9]+(\.[0-9]+)*|latest)(:(?P<back_end>[a-z]+))?")
 
 
@@ -77,7 +80,7 @@ def parse(text: str) -> Version:
             f"{text!r} is no target; write reference, rocketmq:RELEASE, or rocketmq:RELEASE:jraft"
         )
     version = Version(_release(found["release"]), found["back_end"] or "dledger")
-    if version.release not in MISSING:
+    if version.release not in (*MISSING, *OLD_NAMESRVS):
         close = nearest(version.release, MISSING)
         raise ValueError(f"no release {version.release}{close}; there are: {', '.join(MISSING)}")
     if version.back_end not in BACK_ENDS:
@@ -119,6 +122,20 @@ def misplaced(releases: Mapping[str, str], nodes: Iterable[str]) -> str:
     return ""
 
 
+def not_driven(running: Iterable[tuple[str, str]]) -> str:
+    """Which component of a release is asked for that is not driven; empty: none.
+
+    Args:
+        running: a component of a node, and the target that the node is to be.
+    """
+    for component, target in running:
+        found = _SPELLED.fullmatch(target)
+        release = "" if found is None else _release(found["release"])
+        if release in OLD_NAMESRVS and component not in components(release):
+            return f"of {release} only the name server is driven, not the {component}"
+    return ""
+
+
 def excluded(
     targets: Sequence[str], environment: str, mutant: str, own: Collection[str] = ()
 ) -> str:
@@ -147,8 +164,8 @@ def excluded(
 
 def version_number(release: str) -> int:
     """The number by which RocketMQ's headers name a release: 435 for 5.1.1."""
-    _, minor, patch = ordered(release)
-    return FIRST_NUMBER + 2 * (PATCHES * minor + patch)
+    major, minor, patch = ordered(release)
+    return FIRST_NUMBER + 2 * (PATCHES * (MINORS * (major - 5) + minor) + patch)
 
 
 def version_name(number: int) -> str:
@@ -182,7 +199,9 @@ def ordered(release: str) -> tuple[int, ...]:
 
 def components(release: str) -> dict[str, str]:
     """Of what release each component is taken: its own, else the nearest that has it, the older of
-    two that are equally near."""
+    two that are equally near. Of an old name server's release there is no other one."""
+    if release in OLD_NAMESRVS:
+        return {NODE_COMPONENTS[0]: release}
     return {name: _nearest(name, release) for name in COMPONENTS}
 
 

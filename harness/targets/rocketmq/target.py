@@ -17,7 +17,13 @@ from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack, Mac
 from maxq.harness.contracts.target import CONTROLLER_PORT, Node, Settings, plan
 from maxq.harness.targets.reference import LOG_FILE_BYTES, properties
 from maxq.harness.targets.rocketmq.libraries import digest, libraries
-from maxq.harness.targets.rocketmq.releases import CATCH_UP_S, Version, components, version_number
+from maxq.harness.targets.rocketmq.releases import (
+    CATCH_UP_S,
+    Version,
+    components,
+    ordered,
+    version_number,
+)
 
 MAIN = {
     Role.NAMESRV: "org.apache.rocketmq.namesrv.NamesrvStartup",
@@ -50,6 +56,7 @@ LOGBACK = """\
   <root level="INFO"><appender-ref ref="console"/></root>
 </configuration>
 """
+PLAIN_UNTIL = "5.0.0"
 SHADED, PLAIN = "org.apache.rocketmq.logging.ch.qos.logback", "ch.qos.logback"
 SMALL = {  # what would take hundreds of megabytes, and is not used here
     "maxHashSlotNum": "10000",
@@ -95,7 +102,7 @@ class RocketMQTarget:
 
     def _own(self, settings: Settings) -> dict[str, str]:
         """What a broker of this release cannot do without, unless it was set."""
-        needed = NEEDED.get(components(self.version.release)["broker"], {})
+        needed = NEEDED.get(self.version.release, {})
         return {k: v for k, v in needed.items() if f"broker:{k}" not in settings.keys}
 
     def prepare(self) -> dict[str, str]:
@@ -108,8 +115,9 @@ class RocketMQTarget:
             lack = Lack("there is no java", package="openjdk-17-jre-headless")
             raise EnvironmentUnavailable(str(lack), lack)
         versions = {}
-        for role in Role:
-            release = components(self.version.release)[role.value]
+        of = components(self.version.release)
+        for role in (role for role in Role if role.value in of):
+            release = of[role.value]
             folder = self._paths[role] = libraries(role.value, release, self._place)
             versions[role.value] = f"{release} ({digest(folder)})"
         return versions
@@ -151,7 +159,7 @@ class RocketMQTarget:
 
     async def install(self, machine: Machine) -> None:
         """The configuration of its log."""
-        shaded = components(self.version.release)["broker"] != "5.0.0"
+        shaded = ordered(self.version.release) > ordered(PLAIN_UNTIL)
         text = LOGBACK.format(package=SHADED if shaded else PLAIN)
         await machine.put(f"{machine.data_dir}/logback.xml", text.encode())
         if not shaded:  # it looks nowhere else

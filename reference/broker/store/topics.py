@@ -13,7 +13,13 @@ from typing import TypeVar
 import msgspec
 
 from maxq.reference.host import Host, read_file, replace_file
-from maxq.reference.names import DEFAULT_TOPIC, GROUP_TOPIC_PREFIX, RETRY_PREFIX, is_system_topic
+from maxq.reference.names import (
+    DEFAULT_TOPIC,
+    GROUP_TOPIC_PREFIX,
+    HALF_TOPIC,
+    RETRY_PREFIX,
+    is_system_topic,
+)
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.wire.bodies import (
     ConsumerOffsets,
@@ -53,7 +59,8 @@ class Tables:
         broker_name: the broker's name, likewise.
         auto_create: whether topics come into being when first sent to.
         default_queues: number of queues of such topics at most.
-        in_group: whether the group has a topic, by whose route old name servers tell its members.
+        in_group: whether the group has a topic, by whose route old name servers tell its members,
+            and slaves that act.
     """
 
     def __init__(
@@ -91,6 +98,9 @@ class Tables:
             system.append((DEFAULT_TOPIC, default_queues, template))
         if in_group:
             system.append((GROUP_TOPIC_PREFIX + broker_name, 1, PERM_INHERIT))
+            # A slave of RocketMQ's that acts registers it when it looks for half messages. Its
+            # services then end 90 s after its master is back: one thread waits for another's lock.
+            system.append((HALF_TOPIC, 1, PERM_READ | PERM_WRITE))
         self._system = {n: _config(n, queues, perm) for n, queues, perm in system}
 
     def load(self, queues: Mapping[str, int]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maxq.harness.experiments.upgrade.plans import Upgrade, upgrades
+from maxq.harness.experiments.upgrade.plans import BEFORE, COMPATIBLE, Upgrade, upgrades
 from maxq.harness.run.replay import options_for
 from maxq.harness.schedule.format import decode, encode
 from maxq.harness.targets.rocketmq.releases import MISSING
@@ -18,13 +18,16 @@ def test_each_has_a_name_of_its_own() -> None:
 
 @pytest.mark.parametrize("upgrade", upgrades(), ids=lambda upgrade: upgrade.name)
 def test_each_schedule_can_be_written_read_and_performed(upgrade: Upgrade) -> None:
-    script = upgrade.schedule("P-SAFE")
+    [profile] = upgrade.profiles(["P-SAFE"])
+    script = upgrade.schedule(profile)
     assert decode(encode(script)) == script
     options = options_for(script, "local")
     nodes = options.node_releases
     assert [complaint(act, nodes) for act in script.acts] == [""] * len(script.acts)
-    assert nodes["c0"].endswith(upgrade.controllers)
-    assert nodes["b0-2"].endswith(upgrade.brokers)
+    assert nodes["n0"].endswith(upgrade.namesrvs or upgrade.controllers)
+    assert ("c0" in nodes) is not upgrade.pair
+    assert nodes.get("c0", "").endswith(upgrade.controllers)
+    assert nodes["b0-1"].endswith(upgrade.brokers)
     assert bool(options.later) == (upgrade.replaced > 0)
     assert any(RELEASE in act.args for act in script.acts) == (upgrade.replaced > 0)
 
@@ -37,6 +40,16 @@ def test_the_table_of_compatibility_is_the_documented_one() -> None:
     assert said["5.1.0-restarted-under-replaced-5.1.1"] == "stays away"
     assert said["reference-under-5.1.1"] == said["5.1.1-under-reference"] == "switches"
     assert said["documented-5.1.0-to-5.1.1"] == "keeps all"
+
+
+def test_old_name_servers_need_what_rip_32_says() -> None:
+    """Brokers that may not use old requests are lost under a name server that knows no others."""
+    said = {u.name: (u.expected, u.keys) for u in upgrades() if u.group == "name-servers"}
+    assert len(said) == 3 * 2 * 2
+    wrong = {name for name, (expected, _) in said.items() if expected == "does not act"}
+    assert wrong == {f"{of}-pair-under-{BEFORE}" for of in ("reference", "5.5.0")}
+    compatible = {name for name, (_, keys) in said.items() if keys == {COMPATIBLE: "true"}}
+    assert compatible == {name for name in said if name.endswith("-compatible")}
 
 
 def test_all_neighbours_are_tried_up_and_down_and_nobody_says_anything() -> None:

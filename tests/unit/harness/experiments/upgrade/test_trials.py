@@ -12,12 +12,14 @@ from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.journal import append
 from maxq.harness.experiments.upgrade import trials as module
 from maxq.harness.experiments.upgrade.logs import Before, Replica, measured, words
-from maxq.harness.experiments.upgrade.page import cell, page
+from maxq.harness.experiments.upgrade.page import cell, page, section
+from maxq.harness.experiments.upgrade.pair_outcomes import Absence, PairOutcome
 from maxq.harness.experiments.upgrade.plans import Expected, Upgrade, upgrades
 from maxq.harness.experiments.upgrade.trials import Came, Entry, Job, Trials, measure
 from maxq.harness.schedule.format import digest_of
 
 BY_NAME = {upgrade.name: upgrade for upgrade in upgrades()}
+PAIR = "reference-pair-under-4.9.7-compatible"
 SWITCHES, NEVER, ROLLING = "5.1.0-under-5.1.0", "5.1.1-under-5.1.0", "rolling-5.5.0-to-5.5.1"
 
 
@@ -25,6 +27,11 @@ def entry(name: str = SWITCHES, came: Came = "up", **more: Any) -> Entry:
     job = Job(name=name, profile="P-SAFE", environment="local")
     digest = digest_of(BY_NAME[name].schedule("P-SAFE"))
     return Entry(job=job, digest=digest, came=came, **more)
+
+
+ACTS = Absence(acted_ms=400.0, shown="slave as master")
+BACK = PairOutcome(killed=ACTS, back_ms=1700.0, paused=Absence(acted_ms=None))
+AWAY = PairOutcome(killed=ACTS, back_ms=None)
 
 
 def log(node: str = "b0-0", **more: Any) -> Replica:
@@ -55,6 +62,14 @@ def log(node: str = "b0-0", **more: Any) -> Replica:
         ("keeps all", entry(replaced=6, asked=6, serves=True, logs=(log(),)), True),
         ("keeps all", entry(replaced=6, asked=6, serves=True, logs=(log(kept=False),)), False),
         ("keeps all", entry(replaced=6, asked=6, serves=True, logs=(log(equal=False),)), False),
+        ("acts", entry(serves=True, pair=BACK), True),
+        ("acts", entry(serves=True, pair=BACK, lost=1), False),
+        ("acts", entry(serves=True, pair=AWAY), False),
+        ("acts", entry(serves=True), False),
+        ("does not act", entry(serves=True, pair=AWAY), True),
+        ("does not act", entry(came="never up"), True),
+        ("does not act", entry(came="failed"), False),
+        ("does not act", entry(serves=True, pair=BACK), False),
         ("", entry(), False),
     ],
 )
@@ -103,7 +118,8 @@ def test_it_goes_on_where_it_was_and_leaves_what_fails_again_and_again(
     assert done == [NEVER, NEVER]
     assert [job.name for job in made(tmp_path, rounds=2).missing()] == [SWITCHES]
     text = page(trials)
-    assert text.count("| not run") == 2 * len(BY_NAME) - 1, "under P-DEFAULT, and of all others"
+    cells = sum(len(u.profiles(["P-SAFE", "P-DEFAULT"])) for u in upgrades())
+    assert text.count("| not run") == cells - 1, "under P-DEFAULT, and of all others"
     assert "| cannot be brought up | not run: no network | not run | " in text
     assert "`maxq upgrade rolling-5.5.0-to-5.5.1` |" in text
 
@@ -122,6 +138,30 @@ def test_a_cluster_that_never_comes_up_is_an_outcome_and_no_failure(
     found = measure(Job(name=NEVER, profile="P-SAFE", environment="local"), tmp_path)
     assert (found.came, found.error) == (came, str(error))
     assert found.shows("never up") == (came == "never up")
+
+
+def test_a_cell_of_a_pair_says_who_acted_and_who_came_back() -> None:
+    one = entry(PAIR, serves=True, acknowledged=900, pair=BACK)
+    assert cell(BY_NAME[PAIR], [one]) == (
+        "as documented in 1 of 1: master killed: the slave acts after 0.4 s, routes show it as the "
+        "master; the master is back 1.7 s after its start; master paused: the slave does not act, "
+        "routes go on showing the master; 0 of 900 lost, serves at the end"
+    )
+
+
+def test_a_section_of_which_nothing_was_run_here_stays_as_it_is(tmp_path: Path) -> None:
+    """Runs of all upgrades take hours, and a page is written by who has made some."""
+    append(tmp_path / JOURNAL, entry(serves=True))
+    title = "## Neighbouring releases, one node after the other"
+    before = f"# Upgrades\n\n## Gone\n\nx\n\n{title}\n\n| kept |\n\n## Another\n\ny\n"
+    assert section(before, title.removeprefix("## ")) == f"{title}\n\n| kept |"
+    assert section(before, "Another") == "## Another\n\ny"
+    assert section(before, "Nothing") == ""
+    text = page(made(tmp_path), before)
+    assert f"{title}\n\n| kept |\n\n## " in text
+    assert "Gone" not in text
+    assert "| upgrade | documented | P-SYNC | command |\n|---|---|---|---|\n" in text
+    assert page(made(tmp_path), text) == text
 
 
 def test_where_logs_ended_and_what_they_have_now() -> None:

@@ -12,6 +12,8 @@ import pytest
 from maxq.harness.contracts.environment import EnvironmentUnavailable, Role
 from maxq.harness.contracts.target import Settings, Topology, plan
 from maxq.harness.run.judging import absent, checkers_of
+from maxq.harness.run.replay import options_for
+from maxq.harness.schedule.format import Header, Schedule
 from maxq.harness.schedule.options import Options
 from maxq.harness.targets.rocketmq import libraries as jars
 from maxq.harness.targets.rocketmq.libraries import LIST, known_checksums, libraries, pom_of
@@ -20,8 +22,10 @@ from maxq.harness.targets.rocketmq.releases import (
     Version,
     components,
     excluded,
+    not_driven,
     ordered,
     parse,
+    version_number,
 )
 from maxq.harness.targets.rocketmq.target import RocketMQTarget
 
@@ -93,6 +97,20 @@ def test_a_component_that_is_missing_is_taken_from_the_nearest_release() -> None
         **dict.fromkeys(COMPONENTS, "5.5.1"), "namesrv": "5.5.0", "tools": "5.5.0"
     }  # fmt: skip
     assert components("5.1.3") == {**dict.fromkeys(COMPONENTS, "5.1.1"), "broker": "5.1.3"}
+
+
+def test_of_an_old_release_there_is_the_name_server_only(maven: Path, tmp_path: Path) -> None:
+    """It knows no acting masters; who asks for one of its brokers is told so."""
+    old = parse("rocketmq:4.9.7")
+    assert components(old.release) == {"namesrv": "4.9.7"}
+    assert version_number("4.9.7") == 407
+    target = RocketMQTarget(old, here=False, place=tmp_path)
+    assert list(target.prepare()) == ["namesrv"]
+    told = not_driven([("namesrv", "rocketmq:4.9.7"), ("broker", "rocketmq:4.9.7")])
+    assert told == "of 4.9.7 only the name server is driven, not the broker"
+    assert not_driven([("namesrv", "rocketmq:4.9.7"), ("broker", "rocketmq:5.5.0")]) == ""
+    with pytest.raises(ValueError, match="only the name server is driven"):
+        options_for(Schedule(header=Header(options={"target": str(old)})), "local")
 
 
 @pytest.fixture
