@@ -132,6 +132,11 @@ class Scene:
         nodes = _nodes(anomaly.detail)
         return [self._lost(message, nodes, until_ns) for message in sent]
 
+    def span_ns(self, anomaly: Anomaly) -> tuple[int, int]:
+        """When the first and the last of its operations ended."""
+        times = [op.time for op in self._ops(anomaly)]
+        return min(times, default=0), max(times, default=0)
+
     def _ops(self, anomaly: Anomaly) -> Iterator[Op]:
         for index in anomaly.ops:
             with suppress(KeyError):
