@@ -9,9 +9,9 @@ from maxq.harness.experiments.hunt.decisions import DECISIONS, Decision
 from maxq.harness.experiments.hunt.detectors import Detector
 from maxq.harness.experiments.hunt.known import Known
 from maxq.harness.experiments.hunt.known_findings import EVIDENCE, KNOWN
-from maxq.harness.experiments.hunt.pairs.causes import PAIR_TIES
-from maxq.harness.experiments.hunt.pairs.decisions import PAIR_DECISIONS
-from maxq.harness.experiments.hunt.pairs.findings import PAIR_EVIDENCE, PAIR_KNOWN
+from maxq.harness.experiments.hunt.pairs.pair_causes import PAIR_TIES
+from maxq.harness.experiments.hunt.pairs.pair_decisions import PAIR_DECISIONS
+from maxq.harness.experiments.hunt.pairs.pair_findings import PAIR_EVIDENCE, PAIR_KNOWN
 from maxq.harness.experiments.hunt.run_artifacts import RunArtifacts
 from maxq.harness.schedule.options import MODES
 

@@ -22,6 +22,7 @@ UNQUOTED = "not support unquoted name"  # of JSON
 NOT_COPIED = "SyncConsumerOffset Exception"
 HALF_FAILED = "Escaping transactional message failed"
 PUT_FAILED = "ScheduleMessageService put message failed"
+BLOCKED = 20  # failed tries of a broker, ten a second of each message, that hold up what follows
 SEND_FAILED = "sendMessageInFailover to remote failed"
 LONGER = "master pushed offset not equal the max phy offset in slave"
 PAIR_MARKS = (

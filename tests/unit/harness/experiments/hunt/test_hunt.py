@@ -17,7 +17,7 @@ from maxq.harness.experiments.hunt import hunt
 from maxq.harness.experiments.hunt.decisions import DECISIONS
 from maxq.harness.experiments.hunt.hunt import Entry, Hunt, Job, at_once, line
 from maxq.harness.experiments.hunt.page import HOLE, markdown, place, sights
-from maxq.harness.experiments.hunt.pairs.decisions import PAIR_DECISIONS
+from maxq.harness.experiments.hunt.pairs.pair_decisions import PAIR_DECISIONS
 from maxq.harness.experiments.hunt.run_matrix import CONTROLLERS, PAIRS
 from maxq.harness.experiments.worker_pool import Inline
 from maxq.harness.schedule.format import digest_of

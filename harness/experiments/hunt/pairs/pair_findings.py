@@ -6,7 +6,7 @@ The ways in which committed offsets are lost have the numbers of docs/track-reco
 from maxq.harness.experiments.hunt import pair_marks as marks
 from maxq.harness.experiments.hunt.detectors import Detector, broker, per_broker
 from maxq.harness.experiments.hunt.known import TRACK, Known
-from maxq.harness.experiments.hunt.pairs.detectors import returned_alone
+from maxq.harness.experiments.hunt.pairs.pair_detectors import blocked, returned_alone
 
 READS_NO_NUMBERS = ("rocketmq:5.5.0",)  # as keys of JSON, without quotes
 ALL = ("rocketmq:5.1.1", "rocketmq:5.3.3", *READS_NO_NUMBERS)
@@ -15,7 +15,7 @@ PAIR_EVIDENCE: dict[str, Detector] = {
     "slave-cannot-read-offsets": broker(marks.NOT_COPIED, marks.UNQUOTED),
     "online-with-nobody": per_broker(returned_alone),
     "half-message-skipped": broker(marks.HALF_FAILED, r"failed 1[01] times"),
-    "level-blocked": broker(marks.PUT_FAILED),
+    "level-blocked": per_broker(blocked),
     "slave-longer-than-master": broker(marks.LONGER),
 }
 PAIR_KNOWN: tuple[Known, ...] = (

@@ -13,8 +13,10 @@ from maxq.harness.experiments.hunt.detectors import Detector
 from maxq.harness.experiments.hunt.pair_marks import (
     ACTS,
     ALONE,
+    BLOCKED,
     BOOTED,
     MIN_CHANGED,
+    PUT_FAILED,
     THEIRS,
     reversals,
 )
@@ -166,6 +168,11 @@ def returned_alone(log: Sequence[Event]) -> int:
             count += alone and f"{STARTS} 0," in text
             alone = False
     return count
+
+
+def blocked(log: Sequence[Event]) -> int:
+    """Whether a broker failed so often to move delayed messages that others had to wait."""
+    return int(sum(PUT_FAILED in e.text for e in log) >= BLOCKED)
 
 
 # The escape of delayed and half messages.

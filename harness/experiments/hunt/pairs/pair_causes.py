@@ -16,6 +16,7 @@ from maxq.harness.experiments.hunt.pair_marks import (
     ACTS,
     ACTS_NO_MORE,
     ALONE,
+    BLOCKED,
     BOOTED,
     HALF_FAILED,
     LONGER,
@@ -30,7 +31,6 @@ from maxq.harness.experiments.hunt.pair_marks import (
 )
 
 TRIES = 10  # of a half message beside the first, until it is left behind
-BLOCKED = 20  # tries in a row without one that succeeds: 2 s
 _TIMES = re.compile(rf"{HALF_FAILED} (\d+) times")
 
 
