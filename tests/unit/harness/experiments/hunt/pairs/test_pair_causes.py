@@ -47,8 +47,10 @@ class Pair:
     def __init__(self) -> None:
         self.ops: list[Op] = []
         for node in ("b0-0", "b0-1", "b1-0"):
-            value = {"node": node, "set": node[:2], "address": node, "id": 0, "leads": False,
-                     "epochs": [], "end": 9, "confirmed": None}  # fmt: skip
+            value: dict[str, Any] = {
+                "node": node, "set": node[:2], "address": node, "id": 0, "leads": False,
+                "epochs": [], "end": 9, "confirmed": None,
+            }  # fmt: skip
             self.add(1, "observe-replica", value)
 
     def add(self, at: float, f: str, value: Any) -> int:
