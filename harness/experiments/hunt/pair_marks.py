@@ -21,13 +21,15 @@ BOOTED = "rocketmqHome="  # of a process: one of the first lines
 UNQUOTED = "not support unquoted name"  # of JSON
 NOT_COPIED = "SyncConsumerOffset Exception"
 HALF_FAILED = "Escaping transactional message failed"
+SKIPPED = f"{HALF_FAILED} 11 times"  # after the last of ten more tries it is left behind
+UNREAD = "slaveReadEnable=false"  # of a broker's settings, which it writes at its start
 PUT_FAILED = "ScheduleMessageService put message failed"
 BLOCKED = 20  # failed tries of a broker, ten a second of each message, that hold up what follows
 SEND_FAILED = "sendMessageInFailover to remote failed"
 LONGER = "master pushed offset not equal the max phy offset in slave"
 PAIR_MARKS = (
     MIN_CHANGED, ACTS, ACTS_NO_MORE, REVERSE, REVERSE_FAILED, THEIRS, ONLINE, ALONE, WAITS,
-    BOOTED, UNQUOTED, NOT_COPIED, HALF_FAILED, PUT_FAILED, SEND_FAILED, LONGER,
+    BOOTED, UNREAD, UNQUOTED, NOT_COPIED, HALF_FAILED, PUT_FAILED, SEND_FAILED, LONGER,
 )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ which a master that returns loses offsets (R1 to R6) are told apart by what it w
 online last before the loss was seen: which members it asked, and of which it took the offsets.
 """
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,7 +17,6 @@ from maxq.harness.experiments.hunt.pair_marks import (
     ALONE,
     BLOCKED,
     BOOTED,
-    HALF_FAILED,
     LONGER,
     NOT_COPIED,
     OFFSETS,
@@ -26,12 +24,11 @@ from maxq.harness.experiments.hunt.pair_marks import (
     PUT_FAILED,
     REVERSE_FAILED,
     SEND_FAILED,
+    SKIPPED,
     UNQUOTED,
+    UNREAD,
     reversals,
 )
-
-TRIES = 10  # of a half message beside the first, until it is left behind
-_TIMES = re.compile(rf"{HALF_FAILED} (\d+) times")
 
 
 class Return(NamedTuple):
@@ -127,12 +124,10 @@ def _not_copied(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
 
 
 def _skipped(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
-    since_ns, until_ns = run.scene.span_ns(anomaly)
+    """Some half message of its set was left behind after it was stored; which one no line says."""
+    since_ns, _ = run.scene.span_ns(anomaly)
     return any(
-        since_ns <= at_ns <= until_ns and int(found[1]) >= TRIES
-        for _, log in run.each(harm)
-        for at_ns, text in log
-        if (found := _TIMES.search(text))
+        since_ns <= at_ns and SKIPPED in text for _, log in run.each(harm) for at_ns, text in log
     )
 
 
@@ -163,6 +158,10 @@ def _longer(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     )
 
 
+def _unread(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    return any(UNREAD in text for _, log in run.each(harm) for _, text in log)
+
+
 PAIR_TIES: dict[str, Tie] = {
     "older-version-kept": _version_kept,
     "second-member-taken": _second_taken,
@@ -175,4 +174,5 @@ PAIR_TIES: dict[str, Tie] = {
     "level-blocked": _blocked,
     "copies-of-half-messages": _acted,
     "slave-longer-than-master": _longer,
+    "slaves-not-read-from": _unread,
 }

@@ -154,8 +154,17 @@ def test_half_messages_that_were_left_behind() -> None:
     pair = Pair()
     lost = pair.anomaly("E4/half-lost", 20, 50, set="b0", value=7)
     assert of(pair.run(b0_1=log(*((30, HALF.format(n)) for n in range(1, 12)))), lost) == "a h"
-    assert of(pair.run(b0_1=log(*((30, HALF.format(n)) for n in range(1, 10)))), lost) == ""
-    assert of(pair.run(b1_0=log((30, HALF.format(10)))), lost) == "", "another set"
+    assert of(pair.run(b0_1=log(*((30, HALF.format(n)) for n in range(1, 11)))), lost) == ""
+    assert of(pair.run(b1_0=log((30, HALF.format(11)))), lost) == "", "another set"
+    assert of(pair.run(b0_1=log((60, HALF.format(11)))), lost) == "a h", "whenever it was missed"
+    assert of(pair.run(b0_1=log((10, HALF.format(11)))), lost) == "", "before it was stored"
+
+
+def test_slaves_that_are_not_read_from() -> None:
+    pair = Pair()
+    unread = pair.anomaly("A5/acting-not-readable", 20, 50, set="b0", node="b0-1")
+    assert of(pair.run(b0_1=log((2, "RocketmqBroker - slaveReadEnable=false"))), unread) == "con"
+    assert of(pair.run(b0_1=log((2, "RocketmqBroker - slaveReadEnable=true"))), unread) == ""
 
 
 def test_delayed_messages_that_wait_for_another() -> None:
