@@ -12,11 +12,11 @@ from maxq.checkers.core.api import Anomaly
 from maxq.harness.experiments.hunt.causes import SLACK_NS, Tie, Timed, Traces
 from maxq.harness.experiments.hunt.harm import Harm
 from maxq.harness.experiments.hunt.pair_marks import (
-    ACTS,
     ACTS_NO_MORE,
     ALONE,
     BLOCKED,
     BOOTED,
+    CHECKED,
     LONGER,
     NOT_COPIED,
     OFFSETS,
@@ -124,11 +124,14 @@ def _not_copied(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
 
 
 def _skipped(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
-    """Some half message of its set was left behind after it was stored; which one no line says."""
-    since_ns, _ = run.scene.span_ns(anomaly)
-    return any(
-        since_ns <= at_ns and SKIPPED in text for _, log in run.each(harm) for at_ns, text in log
-    )
+    """A copy of this half message was left behind, whenever it was missed."""
+    return any(SKIPPED in text and _names(text, anomaly) for _, text in run.every_line())
+
+
+def _names(text: str, anomaly: Anomaly) -> bool:
+    """Whether a line is about the message of an anomaly: its number is the transaction's id."""
+    value = anomaly.detail.get("value")
+    return isinstance(value, int) and f"={value:032X}" in text
 
 
 def _blocked(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
@@ -143,11 +146,13 @@ def _blocked(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     )
 
 
-def _acted(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
-    """A slave acted between the message and its second delivery, in any set: a copy that has come
-    from one set is another one's."""
-    since_ns, until_ns = run.scene.span_ns(anomaly)
-    return any(since_ns <= at_ns <= until_ns and ACTS in text for at_ns, text in run.every_line())
+def _copied(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    """Its producers were asked about it before it came again: each time it was written anew."""
+    _, until_ns = run.scene.span_ns(anomaly)
+    return any(
+        at_ns <= until_ns and CHECKED in text and _names(text, anomaly)
+        for at_ns, text in run.every_line()
+    )
 
 
 def _longer(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
@@ -172,7 +177,7 @@ PAIR_TIES: dict[str, Tie] = {
     "slave-cannot-read-offsets": _not_copied,
     "half-message-skipped": _skipped,
     "level-blocked": _blocked,
-    "copies-of-half-messages": _acted,
+    "copies-of-half-messages": _copied,
     "slave-longer-than-master": _longer,
     "slaves-not-read-from": _unread,
 }

@@ -48,7 +48,8 @@ PAIR_KNOWN: tuple[Known, ...] = (
     Known(("A5/acting-not-readable",), ALL, BY_DESIGN,
           "consumers may not read from slaves", "slaves-not-read-from"),
     Known(("E9/committed-again",), ALL, TRACK,
-          "each copy of a half message is committed by itself", "copies-of-half-messages"),
+          "each question to producers copies a half message, and each copy is committed by itself",
+          "copies-of-half-messages"),
     Known(("S8/log-diverged", "A8/acknowledged-uncopied"), ALL, "upstream #3015",
           "a slave that has more than its master counts as a copy", "slave-longer-than-master"),
 )  # fmt: skip

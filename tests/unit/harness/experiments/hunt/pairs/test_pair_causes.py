@@ -26,7 +26,8 @@ FAILED = "RocketmqBroker - GetMetadataReverse Failed"
 UNQUOTED = "com.alibaba.fastjson2.JSONException: not support unquoted name, offset 127"
 ACTS = "RocketmqBroker - ScheduleServiceStatus changed to true"
 ACTS_NO_MORE = "RocketmqBroker - ScheduleServiceStatus changed to false"
-HALF = "RocketmqTransaction - Escaping transactional message failed {} times! msgId(offsetId)=C6"
+HALF = "RocketmqTransaction - Escaping transactional message failed {} times! msgId(offsetId)=C6, UNIQ_KEY(transactionId)={:032X}"  # noqa: E501
+CHECKED = "RocketmqTransaction - Check transaction. real_topic=maxq-transactions,uniqKey={:032X},offset=23,commitLogOffset=14753"  # noqa: E501
 PUT_FAILED = "RocketmqBroker - ScheduleMessageService put message failed. info: PutMessageResult"
 NOT_COPIED = "RocketmqBroker - SyncConsumerOffset Exception, 198.18.0.32:10911"
 
@@ -153,11 +154,9 @@ def test_a_slave_that_cannot_read_what_its_master_has() -> None:
 def test_half_messages_that_were_left_behind() -> None:
     pair = Pair()
     lost = pair.anomaly("E4/half-lost", 20, 50, set="b0", value=7)
-    assert of(pair.run(b0_1=log(*((30, HALF.format(n)) for n in range(1, 12)))), lost) == "a h"
-    assert of(pair.run(b0_1=log(*((30, HALF.format(n)) for n in range(1, 11)))), lost) == ""
-    assert of(pair.run(b1_0=log((30, HALF.format(11)))), lost) == "", "another set"
-    assert of(pair.run(b0_1=log((60, HALF.format(11)))), lost) == "a h", "whenever it was missed"
-    assert of(pair.run(b0_1=log((10, HALF.format(11)))), lost) == "", "before it was stored"
+    assert of(pair.run(b0_1=log(*((60, HALF.format(n, 7)) for n in range(1, 12)))), lost) == "a h"
+    assert of(pair.run(b0_1=log(*((30, HALF.format(n, 7)) for n in range(1, 11)))), lost) == ""
+    assert of(pair.run(b0_1=log((30, HALF.format(11, 8)))), lost) == "", "another message"
 
 
 def test_slaves_that_are_not_read_from() -> None:
@@ -175,11 +174,12 @@ def test_delayed_messages_that_wait_for_another() -> None:
     assert of(pair.run(b0_1=log(*[(60, PUT_FAILED)] * 20)), late) == ""
 
 
-def test_copies_of_half_messages_come_from_who_acts() -> None:
+def test_each_question_to_producers_copies_a_half_message() -> None:
     pair = Pair()
     twice = pair.anomaly("E9/committed-again", 20, 50, set="b0", value=7)
-    assert of(pair.run(b1_0=log((30, ACTS))), twice) == "eac"
-    assert of(pair.run(b1_0=log((10, ACTS))), twice) == ""
+    assert of(pair.run(b1_0=log((30, CHECKED.format(7)))), twice) == "eac"
+    assert of(pair.run(b1_0=log((30, CHECKED.format(8)))), twice) == "", "another message"
+    assert of(pair.run(b1_0=log((60, CHECKED.format(7)))), twice) == "", "it had come by then"
 
 
 def test_a_slave_that_is_longer() -> None:
