@@ -104,6 +104,11 @@ class Scene:
         views = self._views.get(node)
         return views[0][2].set if views else ""
 
+    def sets_of(self, anomaly: Anomaly) -> set[str]:
+        """The broker sets of those that answered in the operations of an anomaly."""
+        asked = self.brokers_of(anomaly)
+        return {v.set for of in self._views.values() for _, _, v in of if v.address in asked}
+
     def id_of(self, node: str) -> int | None:
         """The last id that a broker is known to have had."""
         ids = [v.id for _, _, v in self._views.get(node, ()) if v.id is not None]

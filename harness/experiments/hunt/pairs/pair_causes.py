@@ -103,8 +103,9 @@ def _not_restarted(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
 def _stays_isolated(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     """A master whose last try to come online before the harm was certain failed for what it could
     not read."""
-    of_set = harm._replace(nodes=frozenset())
-    for _, log in run.each(of_set):
+    names = {harm.set} if harm.set else run.scene.sets_of(anomaly)
+    of_sets = [harm._replace(nodes=frozenset(), set=name) for name in sorted(names)]
+    for _, log in (each for of_set in of_sets for each in run.each(of_set)):
         failed = False
         for at_ns, text in log:
             if at_ns <= harm.until_ns:

@@ -3,6 +3,7 @@ fit the anomaly's broker and time."""
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from maxq.checkers.core.api import Anomaly
@@ -57,6 +58,11 @@ class Pair:
     def add(self, at: float, f: str, value: Any) -> int:
         index = len(self.ops)
         self.ops.append(Op("ok", 9, f, value, None, index, round(at * S), None))
+        return index
+
+    def asked(self, at: float, node: str) -> int:
+        index = self.add(at, "acquire", 2)
+        self.ops[index] = msgspec.structs.replace(self.ops[index], ext={"broker": node})
         return index
 
     def anomaly(self, signature: str, since: float, until: float, **detail: Any) -> Anomaly:
@@ -142,6 +148,16 @@ def test_a_master_that_cannot_read_what_its_slave_has() -> None:
     assert of(pair.run(b0_0=log((30, f"{FAILED}\nconnect to h:1 failed"))), closed) == ""
     assert of(pair.run(b1_0=log((30, failed))), closed) == "", "another set"
     assert of(pair.run(b0_0=log((51, failed))), closed) == "", "later"
+
+
+def test_locks_of_a_set_whose_master_never_comes_back() -> None:
+    pair = Pair()
+    kept = pair.anomaly("L9/released-lock-kept", 20, 50, key=2)
+    own = msgspec.structs.replace(kept, ops=(pair.asked(45, "b0-1"),))
+    others = msgspec.structs.replace(kept, ops=(pair.asked(45, "b1-0"),))
+    run = pair.run(b0_0=log((30, f"{FAILED}\n{UNQUOTED}")))
+    assert of(run, own) == "a m"
+    assert of(run, others) == of(run, kept) == ""
 
 
 def test_a_slave_that_cannot_read_what_its_master_has() -> None:
