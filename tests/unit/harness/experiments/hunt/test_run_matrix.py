@@ -61,6 +61,7 @@ def test_pairs_have_profiles_of_their_own_and_half_of_them_are_not_read_from_sla
     assert Counter(t.value for t in trials) == {"on": 10, "off": 10}
     rows = [PAIRS.row_for(n, {}, REAL) for n in range(PAIRS.array_size)]
     assert {row["aim"] for row in rows} == {"pairs"}
+    assert "none" not in {row["first-load"] for row in rows}, "no run is idle"
     assert run_matrix.pairs_met(rows).keys() <= PAIRS.every_pair(REAL)
     for number in (0, 2):
         script = PAIRS.script_for(number, rows[number])
