@@ -37,7 +37,9 @@ from maxq.harness.targets.rocketmq.releases import BACK_ENDS
 from maxq.histories.fault_facts import BUILT_IN, RESET_CONNECTIONS, Effect
 
 BACK_END, PROFILE = "back-end", "profile"
-SLAVE_READ = "slave-read"  # whether consumers may read from slaves
+# Of pairs: whether consumers may read from slaves, and name servers tell of a new smallest id.
+SLAVE_READ, PUSH = "slave-read", "push"
+KEYS = {SLAVE_READ: "broker:slaveReadEnable", PUSH: "namesrv:notifyMinBrokerIdChanged"}
 # Of what JVMs on two cores take: the simulator's levels but for the highest, which is 60.
 RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 40}
 BOUNDS = Bounds(rates=RATES, faults=(3, 6), in_turn=True)
@@ -148,15 +150,17 @@ class Matrix:
         """
         length = length_ms or Keyed("hunt").between(*self._length_ms, "length", number)
         script = draw(number, row, length_ms=length, bounds=BOUNDS)
-        if self.factor != SLAVE_READ:
-            return script
-        read = {"broker:slaveReadEnable": "true" if row[SLAVE_READ] == "on" else "false"}
-        return with_options(script, keys={**script.header.options["keys"], **read})
+        own = {key: str(row[name] == "on").lower() for name, key in KEYS.items() if name in row}
+        return with_options(script, keys={**script.header.options["keys"], **own})
 
     def every_pair(self, capabilities: Collection[Capability]) -> frozenset[Pair]:
         """The pairs that can be met where nothing but these capabilities is there."""
-        values = {name: self._possible(name, capabilities) for name in FACTORS}
-        values[self.factor] = self.dealt
+        values: dict[str, dict[str, None]] = {self.factor: dict.fromkeys(self.dealt)}
+        for name, of in FACTORS.items():
+            for value in of:
+                if (name, value) not in INSTEAD or INSTEAD[name, value][0] in capabilities:
+                    for taken, by in self._values({name: value}).items():
+                        values.setdefault(taken, {})[by] = None
         return frozenset(
             (a, x, b, y)
             for a, b in combinations(sorted(values), 2)
@@ -164,20 +168,16 @@ class Matrix:
             for y in values[b]
         )
 
-    def _possible(self, name: str, capabilities: Collection[Capability]) -> tuple[str, ...]:
-        taken = (
-            self._values({name: value})[name]
-            for value in FACTORS[name]
-            if (name, value) not in INSTEAD or INSTEAD[name, value][0] in capabilities
-        )
-        return tuple(dict.fromkeys(taken))
 
-
-def _busy_pairs(row: Row) -> Row:
-    """The values of a run of pairs, of which none is idle: it has few minutes."""
+def _pairs_on_real_nodes(row: Row) -> Row:
+    """The values of a run of pairs. None is idle: it has few minutes. Whether name servers tell of
+    a new smallest id takes the place of orders to elect, of which there are none."""
     values = pair_values(row)
-    load = "first-load"
-    return {**values, load: "trickle"} if values.get(load) == "none" else values
+    if "order" in row:
+        values[PUSH] = row["order"]
+    if values.get("first-load") == "none":
+        values["first-load"] = "trickle"
+    return values
 
 
 # Of forty runs: 35 %, 35 %, 15 %, and 15 % between the last two; half of each with either.
@@ -194,7 +194,7 @@ PAIRS = Matrix(
     factor=SLAVE_READ,
     dealt=("off", "on"),
     length_ms=(120_000, 150_000),
-    values=_busy_pairs,
+    values=_pairs_on_real_nodes,
 )
 MATRICES: dict[str, Matrix] = dict(zip(MODES, (CONTROLLERS, PAIRS), strict=True))
 
