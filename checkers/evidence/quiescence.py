@@ -233,7 +233,8 @@ class Undisturbed:
             disturbs = not only_cuts(act) and not touched.isdisjoint(nodes)
             disturbs = disturbs or (not leaves_ways(act) and not touched.isdisjoint(peers))
             disturbs = not act.harmless and (disturbs or act.ended is None)
-            cut = any(a in concerned and b in concerned for a, b in cuts)
+            # A cut between two peers parts none of the nodes.
+            cut = any({a, b} <= concerned and not nodes.isdisjoint((a, b)) for a, b in cuts)
             if now is not None and (disturbs or cut or lost):
                 yield now._replace(until=act.begun, until_ns=act.begun_ns)
                 now = None

@@ -5,15 +5,22 @@ from pathlib import Path
 
 import click
 
-from maxq.harness.cli.given.param_types import Duration
+from maxq.harness.cli.given.param_types import Duration, Name
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.hunt.hunt import Hunt, labels_of
-from maxq.harness.experiments.hunt.page import FOLDER, markdown
-from maxq.harness.targets.rocketmq.releases import JRAFT_SINCE, ordered, parse
+from maxq.harness.experiments.hunt.page import FOLDERS, markdown
+from maxq.harness.schedule.options import MODES
+from maxq.harness.targets.rocketmq.releases import (
+    BACK_ENDS,
+    JRAFT_SINCE,
+    Version,
+    ordered,
+    parse,
+)
 from maxq.histories.store import write_whole
 
 MARKDOWN = "hunt.md"
@@ -22,6 +29,13 @@ MARKDOWN = "hunt.md"
 @click.command()
 @click.option("--target", type=Release(), required=True, help="such as rocketmq:5.5.0")
 @ENVIRONMENT
+@click.option(
+    "--mode",
+    type=Name(list(MODES)),
+    default=MODES[0],
+    show_default=True,
+    help="who says which broker is master: controllers, or, in a pair, its settings",
+)
 @click.option(
     "--seeds",
     type=click.IntRange(0, 10_000),
@@ -37,7 +51,10 @@ MARKDOWN = "hunt.md"
     help="clusters at a time, as long as none of them is too late to judge",
 )
 @click.option(
-    "--length", type=Duration(), default=None, help="of each run's main part; by default 4 to 5 min"
+    "--length",
+    type=Duration(),
+    default=None,
+    help="of each run's main part; by default 4 to 5 min, about half of that in --mode pair",
 )
 @BUDGET
 @click.option("--table", is_flag=True, help="run nothing, print what there is")
@@ -56,6 +73,7 @@ MARKDOWN = "hunt.md"
 def hunt(
     target: str,
     environment: str,
+    mode: str,
     seeds: int,
     jobs: int,
     length: int | None,
@@ -69,21 +87,18 @@ def hunt(
 ) -> int:
     """Look for bugs of a release of RocketMQ with drawn schedules, a fresh cluster for each.
 
-    Runs are dealt over all profiles and both kinds of controllers. The same command again goes on
-    where the last one was cut off. At the end it prints what was run and found, which pairs of
-    values were met, and which rows of RocketMQ's decision tables were reached.
+    Runs are dealt over all profiles and both kinds of controllers, or, without controllers, over
+    the profiles of pairs. The same command again goes on where the last one was cut off. At the end
+    it prints what was run and found, which pairs of values were met, and which rows of RocketMQ's
+    decision tables were reached.
     """
     version = parse(target)
-    if version.back_end != "dledger" or ordered(version.release) < ordered(JRAFT_SINCE):
-        raise click.UsageError(
-            f"--target: a release since {JRAFT_SINCE}, without a back end: half of the runs have "
-            "jraft"
-        )
+    refuse(version, mode)
     if labelled is not None:
         for line in labels_of(labelled):
             echo(line)
         return 0
-    folder = store.resolve() / FOLDER
+    folder = store.resolve() / FOLDERS[mode]
     idle = table or again
     if not resume and not idle:
         (folder / JOURNAL).unlink(missing_ok=True)
@@ -91,6 +106,7 @@ def hunt(
         folder,
         release=version.release,
         environment=environment,
+        mode=mode,
         seeds=seeds,
         length_ms=(length or 0) // 1_000_000,
         base_image=base_image,
@@ -102,6 +118,22 @@ def hunt(
             found.run(jobs=jobs, budget_ns=budget, say=ticker.say)
     show(found, folder)
     return 2 if found.missing() else 0
+
+
+def refuse(version: Version, mode: str) -> None:
+    """Refuse a target that there is no such hunt on.
+
+    Raises:
+        click.UsageError: it has another back end, or none of those that the runs need.
+    """
+    named = version.back_end != BACK_ENDS[0]
+    if mode == MODES[1] and named:
+        raise click.UsageError("--target: a release without a back end: pairs have no controllers")
+    if mode == MODES[0] and (named or ordered(version.release) < ordered(JRAFT_SINCE)):
+        raise click.UsageError(
+            f"--target: a release since {JRAFT_SINCE}, without a back end: half of the runs have "
+            "jraft"
+        )
 
 
 def progress_of(found: Hunt) -> Callable[[], str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from msgspec import convert
 
-from maxq.harness.cli.given.param_types import Alias
+from maxq.harness.cli.given.param_types import Alias, Name
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import STORE
@@ -14,15 +14,33 @@ from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.scorecard import Scorecard
 from maxq.harness.experiments.scorecard_page import markdown, page
-from maxq.harness.schedule.options import PROFILES
+from maxq.harness.schedule.options import MODES, PAIR_PROFILES, PROFILES
 from maxq.histories.store import write_whole
 
 MARKDOWN, PAGE = "scorecard.md", "scorecard.html"
+FOLDERS = dict(zip(MODES, ("scorecard", "scorecard-pairs"), strict=True))  # of the store
+USUAL = dict(zip(MODES, ("safe,all,default", "sync,auto,async"), strict=True))
+OTHERS = {
+    MODES[0]: frozenset(PAIR_PROFILES),
+    MODES[1]: frozenset(PROFILES.values()) - frozenset(PAIR_PROFILES),
+}
 
 
 @click.command()
 @click.option("--versions", required=True, help="releases, joined by commas, such as 5.3.3,5.5.0")
-@click.option("--profiles", default="safe,all,default", show_default=True, help="joined by commas")
+@click.option(
+    "--mode",
+    type=Name(list(MODES)),
+    default=MODES[0],
+    show_default=True,
+    help="who says which broker is master: controllers, or, in a pair, its settings",
+)
+@click.option(
+    "--profiles",
+    default=None,
+    show_default="safe,all,default; sync,auto,async in --mode pair",
+    help="joined by commas",
+)
 @ENVIRONMENT
 @click.option(
     "--seeds",
@@ -43,7 +61,8 @@ MARKDOWN, PAGE = "scorecard.md", "scorecard.html"
 @STORE
 def scorecard(
     versions: str,
-    profiles: str,
+    mode: str,
+    profiles: str | None,
     environment: str,
     seeds: int,
     rounds: int,
@@ -54,16 +73,19 @@ def scorecard(
     store: Path,
 ) -> int:
     """Run the same schedules on releases of RocketMQ, and set side by side what each keeps."""
-    folder = store.resolve() / "scorecard"
+    folder = store.resolve() / FOLDERS[mode]
     if not resume:
         (folder / JOURNAL).unlink(missing_ok=True)
     release, profile = Release(), Alias(PROFILES)
-    asked = [profile.convert(p, None, None) for p in profiles.split(",")]
+    asked = [profile.convert(p, None, None) for p in (profiles or USUAL[mode]).split(",")]
+    if wrong := sorted(set(asked) & OTHERS[mode]):
+        raise click.UsageError(f"--profiles: {wrong[0]} is no profile of --mode {mode}")
     card = Scorecard(
         folder,
         targets=[release.convert(v, None, None) for v in versions.split(",")],
         profiles=convert(asked, list[Profile]),
         environment=environment,
+        mode=mode,
         seeds=seeds,
         rounds=rounds,
         base_image=base_image,

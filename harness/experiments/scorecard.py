@@ -36,12 +36,15 @@ from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.sampling.draw import draw
 from maxq.harness.sampling.factors import possible, row_of
+from maxq.harness.sampling.pair_factors import pair_row
 from maxq.harness.schedule.format import SEND, Schedule, digest_of, read
+from maxq.harness.schedule.options import MODES, PAIR_PROFILES
 from maxq.harness.targets.reference import effective
 from maxq.histories.columns.timings import NO_TIMES, timings_of
 from maxq.histories.fault_facts import KILL, PAUSE
 
-BATTERY = Path(__file__).parents[1] / "schedule" / "battery"
+SCHEDULES = Path(__file__).parents[1] / "schedule"
+BATTERIES = dict(zip(MODES, ("battery", "battery_pairs"), strict=True))  # folders there
 FAILED_MAX = 2  # runs of one schedule that do not come up, until it is left
 DRAWN_LENGTH_MS = 60_000
 LATENCY = {"one_sender": 1, "sixteen_senders": 16}  # schedules that measure it: of how many
@@ -61,6 +64,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile
     environment: str
     base_image: str = ""
+    mode: str = MODES[0]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,22 +89,27 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-def battery() -> list[str]:
-    """The names of the schedules that every release gets."""
-    return sorted(path.stem for path in BATTERY.glob("*.jsonl"))
+def battery(mode: str = MODES[0]) -> list[str]:
+    """The names of the schedules that every release gets.
+
+    Args:
+        mode: one of `maxq.harness.schedule.options.MODES`.
+    """
+    return sorted(path.stem for path in (SCHEDULES / BATTERIES[mode]).glob("*.jsonl"))
 
 
-def script_of(name: str, environment: str) -> Schedule:
-    """A schedule of the battery, or the drawn one of a number."""
+def script_of(name: str, environment: str, mode: str = MODES[0]) -> Schedule:
+    """A schedule of a mode's battery, or the drawn one of a number."""
     if not name.isdigit():
-        return read(BATTERY / f"{name}.jsonl")
-    row = possible(row_of(int(name)), capabilities_of(environment))
+        return read(SCHEDULES / BATTERIES[mode] / f"{name}.jsonl")
+    drawn = pair_row(int(name)) if mode == MODES[1] else row_of(int(name))
+    row = possible(drawn, capabilities_of(environment))
     return draw(int(name), row, length_ms=DRAWN_LENGTH_MS)
 
 
 def measure(job: Job, folder: Path) -> Entry:
     """Make a run, and say what came of it."""
-    script = script_of(job.name, job.environment)
+    script = script_of(job.name, job.environment, job.mode)
     options = options_for(script, job.environment, target=job.target, profile=job.profile)
     entry = Entry(
         job=job,
@@ -162,6 +171,7 @@ class Scorecard:
         targets: as ``rocketmq:5.5.0``.
         profiles: the columns of each.
         environment: where.
+        mode: with controllers, or without.
         seeds: how many drawn schedules beside the battery.
         rounds: how often each schedule is run.
         base_image: of the docker engine.
@@ -174,6 +184,7 @@ class Scorecard:
         targets: Sequence[str],
         profiles: Sequence[Profile],
         environment: str,
+        mode: str = MODES[0],
         seeds: int = 0,
         rounds: int = 1,
         base_image: str = "",
@@ -181,11 +192,11 @@ class Scorecard:
         self.folder = folder
         self.targets = tuple(targets)
         self.profiles = tuple(profiles)
-        self.environment = environment
+        self.environment, self.mode = environment, mode
         self.seeds, self.rounds = seeds, rounds
-        self._names = [*battery(), *map(str, range(seeds))]
+        self._names = [*battery(mode), *map(str, range(seeds))]
         self._base_image = base_image
-        self._digests = {n: digest_of(script_of(n, environment)) for n in self._names}
+        self._digests = {n: digest_of(script_of(n, environment, mode)) for n in self._names}
         folder.mkdir(parents=True, exist_ok=True)
         self._all = resumed(folder / JOURNAL, Entry)
 
@@ -196,7 +207,7 @@ class Scorecard:
             for e in self._all
             if e.job.target in self.targets
             and e.job.profile in self.profiles
-            and e.job.environment == self.environment
+            and (e.job.environment, e.job.mode) == (self.environment, self.mode)
             and self._digests.get(e.job.name) == e.digest
         ]
 
@@ -225,6 +236,7 @@ class Scorecard:
                         profile=profile,
                         environment=self.environment,
                         base_image=self._base_image,
+                        mode=self.mode,
                     )
 
     def run(self, *, jobs: int, budget_ns: int | None, say: Callable[[str], None]) -> bool:
@@ -271,7 +283,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def settings_of(profile: Profile) -> dict[str, str]:
     """The effective settings of a profile."""
-    return effective(Settings(topology=Topology(), profile=profile))
+    pairs = Topology(controllers=0, broker_sets=2, replicas=2)
+    topology = pairs if profile in PAIR_PROFILES else Topology()
+    return effective(Settings(topology=topology, profile=profile))
 
 
 def cell(entries: Sequence[Entry], claim: str, target: str, profile: Profile) -> Cell:

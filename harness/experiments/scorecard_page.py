@@ -11,6 +11,7 @@ from typing import NamedTuple
 from maxq.checkers.core.claims import CLAIMS
 from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.scorecard import (
+    BATTERIES,
     LATENCY,
     RECOVERIES,
     Cell,
@@ -22,11 +23,12 @@ from maxq.harness.experiments.scorecard import (
     middle,
 )
 from maxq.harness.report.markup import Child, Html, el, join, policy
-from maxq.harness.schedule.options import PROFILES
+from maxq.harness.schedule.options import MODES, PROFILES
 
 NONE = "-"
 NAMES = {profile: alias for alias, profile in PROFILES.items()}
 TITLE = "What releases of Apache RocketMQ keep and lose"
+TITLES = dict(zip(MODES, (TITLE, f"{TITLE} without controllers"), strict=True))
 STYLE = """\
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;
 color:light-dark(#1b1b1b,#e8e8e8);background:light-dark(#fff,#161616);color-scheme:light dark}
@@ -94,9 +96,11 @@ def _kind(found: Cell) -> str:
 
 def _speed(card: Scorecard, entries: Sequence[Entry]) -> Table:
     """Latency of acknowledged sends, and times to recover; milliseconds, and seconds."""
+    timed = {name: count for name, count in LATENCY.items() if name in battery(card.mode)}
+    recovered = [name for name in RECOVERIES if card.mode == MODES[0] or "controller" not in name]
     head = ["release", "profile", "acknowledged"]
-    head += [f"{count} sender{'s' * (count > 1)}: p50, p99 (ms)" for count in LATENCY.values()]
-    head += [f"{name}: median (s), of" for name in RECOVERIES]
+    head += [f"{count} sender{'s' * (count > 1)}: p50, p99 (ms)" for count in timed.values()]
+    head += [f"{name}: median (s), of" for name in recovered]
     rows = []
     for target in card.targets:
         for profile in card.profiles:
@@ -104,8 +108,8 @@ def _speed(card: Scorecard, entries: Sequence[Entry]) -> Table:
             if not mine:
                 continue
             cells = [short(target), profile, f"{sum(e.acknowledged for e in mine)}"]
-            cells += [_latency(mine, name) for name in LATENCY]
-            cells += [_recovery(mine, name) for name in RECOVERIES]
+            cells += [_latency(mine, name) for name in timed]
+            cells += [_recovery(mine, name) for name in recovered]
             rows.append(tuple((text, "other" if text == NONE else "") for text in cells))
     return Table("How fast", tuple(head), tuple(rows))
 
@@ -144,8 +148,8 @@ def _found(card: Scorecard, entries: Sequence[Entry]) -> Table:
 
 def command(job: Job, entries: Sequence[Entry]) -> str:
     """The command that repeats a run's schedule."""
-    place = f"harness/schedule/battery/{job.name}.jsonl"
-    if job.name not in battery():
+    place = f"harness/schedule/{BATTERIES[job.mode]}/{job.name}.jsonl"
+    if job.name not in battery(job.mode):
         place = next(e.run for e in entries if e.job == job and e.run)
     words = f"maxq replay {place} --env {job.environment} --target {job.target}"
     return f"{words} --profile {NAMES[job.profile]} --times 10"
@@ -156,6 +160,7 @@ def built_by(card: Scorecard) -> str:
     versions, profiles = map(short, card.targets), (NAMES[p] for p in card.profiles)
     words = [
         f"maxq scorecard --versions {','.join(versions)} --profiles {','.join(profiles)}",
+        *([f"--mode {card.mode}"] if card.mode != MODES[0] else []),
         f"--env {card.environment}",
         *([f"--seeds {card.seeds}"] if card.seeds else []),
         *([f"--rounds {card.rounds}"] if card.rounds > 1 else []),
@@ -170,9 +175,10 @@ def preface(card: Scorecard) -> list[str]:
     dates = sorted({e.date for e in entries})
     when = f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else "".join(dates)
     left = len(card.missing())
+    agree = "controllers agree by DLedger unless a release says jraft. "
     sentences = [
         f"{len(runs)} runs, {when}, in {', '.join(sorted({e.job.environment for e in entries}))}; "
-        f"controllers agree by DLedger unless a release says jraft. "
+        f"{agree if card.mode == MODES[0] else 'no controllers. '}"
         f"Schedules: {', '.join(sorted({e.job.name for e in runs}))}.",
         f"Built by: {built_by(card)}",
         "A cell: broken in k of the n runs that could judge the claim; one number: kept in so "
@@ -200,7 +206,7 @@ def _taken(entry: Entry) -> str:
 
 def markdown(card: Scorecard) -> str:
     """All of it, as Markdown."""
-    lines = [f"# {TITLE}", ""]
+    lines = [f"# {TITLES[card.mode]}", ""]
     for sentence in preface(card):
         lines += [sentence, ""]
     for table in tables(card):
@@ -224,10 +230,10 @@ def page(card: Scorecard) -> str:
         el("meta", charset="utf-8"),
         el("meta", http_equiv="Content-Security-Policy", content=policy(STYLE, "")),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("title", TITLE),
+        el("title", TITLES[card.mode]),
         Html(f"<style>{STYLE}</style>"),
     )
-    body: list[Child] = [el("h1", TITLE), *(el("p", s) for s in preface(card))]
+    body: list[Child] = [el("h1", TITLES[card.mode]), *(el("p", s) for s in preface(card))]
     promises = {c.id: c.promise for c in CLAIMS}
     for table in tables(card):
         body.append(el("h2", table.title))

@@ -36,17 +36,18 @@ INSTEAD: dict[str, dict[str, str]] = {
 
 def pair_row(seed: int) -> Row:
     """The values of a seed's run of pairs."""
-    return _put(row_of(seed))
+    return pair_values(row_of(seed))
 
 
-def _put(row: Row) -> Row:
+def pair_values(row: Mapping[str, str]) -> Row:
+    """A row of runs with controllers, with each value put into the domain that pairs have."""
     return {name: INSTEAD.get(name, {}).get(value, value) for name, value in row.items()}
 
 
 @cache
 def every_pair() -> frozenset[Pair]:
     """All pairs of values that there are in runs of pairs."""
-    values = {name: {_put({name: v})[name] for v in of} for name, of in FACTORS.items()}
+    values = {name: {pair_values({name: v})[name] for v in of} for name, of in FACTORS.items()}
     return frozenset(
         (a, x, b, y)
         for a, b in combinations(sorted(FACTORS), 2)

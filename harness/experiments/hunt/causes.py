@@ -27,6 +27,7 @@ from maxq.harness.experiments.hunt.marks import (
     last_end,
     new_ha_address,
 )
+from maxq.harness.experiments.hunt.pair_marks import PAIR_MARKS, UNQUOTED
 from maxq.harness.experiments.hunt.run_artifacts import CONTROLLER, Event, RunArtifacts
 
 SLACK_NS = 50_000_000  # lines are written a bit later than what they report
@@ -37,6 +38,7 @@ MARKS = (
     CUT, STARTED, RUNNING, LOCAL, ASKED, CHANGED, *LEAVES, NEW_HA_ADDRESS, DIALS, APPEND_FAILED,
     REFUSED, NO_NUMBER, NO_IDENTITY,
 )  # fmt: skip
+WITH_TRACES = (NO_NUMBER, UNQUOTED)
 _LEADER = re.compile(r"current leader is:\{(\d+)\}, not \{(\d+)\}")
 
 
@@ -65,14 +67,22 @@ class Traces:
     def __init__(self, artifacts: RunArtifacts) -> None:
         self.scene = Scene(artifacts.history)
         self.profile = artifacts.profile
+        self.pair = artifacts.pair
+        self._marks = PAIR_MARKS if artifacts.pair else MARKS
         clock = Clock(artifacts.zero_wall_ms, artifacts.logs)
         self._logs = {
-            node: list(_timed(clock, log)) for node, log in sorted(artifacts.logs.items())
+            node: list(self._timed(clock, log)) for node, log in sorted(artifacts.logs.items())
         }
 
-    def fits(self, cause: str, anomaly: Anomaly) -> bool:
-        """Whether some trace of a cause explains an anomaly."""
-        return any(TIES[cause](self, anomaly, harm) for harm in self.scene.harms(anomaly))
+    def _timed(self, clock: Clock, log: Sequence[Event]) -> Iterator[tuple[int, str]]:
+        """What of a log known causes are looked for in; nothing where its time is unknown."""
+        for event in log:
+            if any(mark in event.text for mark in self._marks):
+                at_ns = clock.ns(event.at)
+                if at_ns is not None:
+                    # Traces behind a line go with it only where they are looked for.
+                    whole = any(mark in event.text for mark in WITH_TRACES)
+                    yield at_ns, event.text if whole else event.text.split("\n")[0]
 
     def each(self, harm: Harm) -> Iterator[tuple[str, Timed]]:
         """The logs of an anomaly's set: of the nodes that it names, if it names any."""
@@ -80,6 +90,10 @@ class Traces:
             named = node in harm.nodes or not harm.nodes
             if named and node[0] != CONTROLLER and self.scene.set_of(node) == harm.set:
                 yield node, log
+
+    def every_line(self) -> Iterator[tuple[int, str]]:
+        """What all nodes wrote of known causes."""
+        return (line for log in self._logs.values() for line in log)
 
     def log_of(self, node: str) -> Timed:
         """What a node wrote of known causes."""
@@ -94,16 +108,6 @@ class Traces:
             for at_ns, text in log
             if (found := _LEADER.search(text)) and int(found[2]) == broker_id
         ]
-
-
-def _timed(clock: Clock, log: Sequence[Event]) -> Iterator[tuple[int, str]]:
-    """What of a log known causes are looked for in; nothing where its time is unknown."""
-    for event in log:
-        if any(mark in event.text for mark in MARKS):
-            at_ns = clock.ns(event.at)
-            if at_ns is not None:
-                # Traces behind a line go with it only where they are looked for.
-                yield at_ns, event.text if NO_NUMBER in event.text else event.text.split("\n")[0]
 
 
 # What was cut off comes back (#10666).

@@ -104,6 +104,11 @@ class Scene:
         views = self._views.get(node)
         return views[0][2].set if views else ""
 
+    def sets_of(self, anomaly: Anomaly) -> set[str]:
+        """The broker sets of those that answered in the operations of an anomaly."""
+        asked = self.brokers_of(anomaly)
+        return {v.set for of in self._views.values() for _, _, v in of if v.address in asked}
+
     def id_of(self, node: str) -> int | None:
         """The last id that a broker is known to have had."""
         ids = [v.id for _, _, v in self._views.get(node, ()) if v.id is not None]
@@ -131,6 +136,11 @@ class Scene:
             return [self._named_by(anomaly.detail, until_ns)]
         nodes = _nodes(anomaly.detail)
         return [self._lost(message, nodes, until_ns) for message in sent]
+
+    def span_ns(self, anomaly: Anomaly) -> tuple[int, int]:
+        """When the first and the last of its operations ended."""
+        times = [op.time for op in self._ops(anomaly)]
+        return min(times, default=0), max(times, default=0)
 
     def _ops(self, anomaly: Anomaly) -> Iterator[Op]:
         for index in anomaly.ops:

@@ -23,10 +23,11 @@ from maxq.checkers.evidence.verdicts import late_harness
 from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.hunt import run_matrix
+from maxq.harness.experiments.hunt.by_mode import decisions_in, evidence, known_by, labels
 from maxq.harness.experiments.hunt.causes import Traces
-from maxq.harness.experiments.hunt.decisions import DECISIONS
-from maxq.harness.experiments.hunt.known_findings import UNCLASSIFIED, evidence, known_by, labels
+from maxq.harness.experiments.hunt.known import UNCLASSIFIED
 from maxq.harness.experiments.hunt.run_artifacts import RunArtifacts, read_logs
+from maxq.harness.experiments.hunt.run_matrix import BACK_END, MATRICES, Matrix
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.worker_pool import workers
 from maxq.harness.run import provenance as source
@@ -37,8 +38,9 @@ from maxq.harness.run.replay import options_for
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, judge_stored, run_test
 from maxq.harness.sampling.factors import Row
-from maxq.harness.schedule.format import SEND, digest_of
+from maxq.harness.schedule.format import SEND, Schedule, digest_of
 from maxq.harness.schedule.from_history import as_performed
+from maxq.harness.schedule.options import MODES
 from maxq.harness.targets.rocketmq.releases import REFERENCE, Version, parse
 from maxq.histories.store import write_whole
 
@@ -56,23 +58,36 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     length_ms: int = 0
     beside: int = 1
     base_image: str = ""
+    mode: str = MODES[0]
+
+    @property
+    def matrix(self) -> Matrix:
+        """Of which it is a run."""
+        return MATRICES[self.mode]
 
     @property
     def profile(self) -> Profile:
         """Under which it runs."""
-        return run_matrix.trial_of(self.number).profile
+        return self.matrix.trial_of(self.number).profile
 
     @property
     def target(self) -> str:
         """What it runs on."""
-        return str(Version(self.release, run_matrix.trial_of(self.number).back_end))
+        if self.matrix.factor != BACK_END:
+            return str(Version(self.release))
+        return str(Version(self.release, self.matrix.trial_of(self.number).value))
+
+    @property
+    def script(self) -> Schedule:
+        """Its schedule."""
+        return self.matrix.script_for(self.number, self.row, length_ms=self.length_ms)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one run.
 
     `broken` counts anomalies by signature, `measured` those that the profile does not promise to
-    keep out; `labels` say how many of each are which known one (`known.labels`), None where older
+    keep out; `labels` say how many of each are which known one (`by_mode.labels`), None where older
     versions did not look; `met` are the factors as they came, `decisions` how often each row of the
     tables was seen to be reached. Both and `evidence` are empty for a run that did not come up,
     which says why in `error`. `seconds` are of the whole run, `run` is its place in the hunt's
@@ -102,7 +117,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure(job: Job, folder: Path) -> Entry:
     """Make a run, and say what came of it."""
-    script = run_matrix.script_for(job.number, job.row, length_ms=job.length_ms)
+    script = job.script
     entry = Entry(
         job=job,
         digest=digest_of(script),
@@ -128,7 +143,6 @@ def judged_entry(entry: Entry, judged: Judged, folder: Path) -> Entry:
     history = judged.stored.history
     artifacts = artifacts_of(judged, entry.target, entry.profile)
     anomalies = [*judged.results.broken, *judged.results.measured]
-    script = run_matrix.script_for(entry.job.number, entry.job.row, length_ms=entry.job.length_ms)
     return msgspec.structs.replace(
         entry,
         verdict=judged.results.valid,
@@ -137,8 +151,12 @@ def judged_entry(entry: Entry, judged: Judged, folder: Path) -> Entry:
         broken=signatures(judged.results.broken),
         measured=signatures(judged.results.measured),
         labels=labels(anomalies, entry.target, Traces(artifacts)),
-        met=run_matrix.met_row(entry.job.row, as_performed(script, judged.stored.history)),
-        decisions={row.id: row.seen(artifacts) for row in DECISIONS if row.seen is not None},
+        met=run_matrix.met_row(entry.job.row, as_performed(entry.job.script, history)),
+        decisions={
+            row.id: row.seen(artifacts)
+            for row in decisions_in(entry.job.mode)
+            if row.seen is not None
+        },
         evidence=evidence(artifacts),
         late=late_harness(history),
         run=str(judged.stored.path.resolve().relative_to(folder.resolve())),
@@ -153,6 +171,7 @@ def artifacts_of(judged: Judged, target: str, profile: Profile) -> RunArtifacts:
         profile=profile,
         back_end=parse(target).back_end,
         zero_wall_ms=judged.stored.config.get(ZERO_WALL_MS),
+        pair=judged.options.pair,
     )
 
 
@@ -192,8 +211,9 @@ class Hunt:
 
     Args:
         folder: of the journal and of the runs.
-        release: as ``5.5.0``; its runs are with either kind of controllers.
+        release: as ``5.5.0``.
         environment: where.
+        mode: with controllers of either kind, or with none (`maxq.harness.schedule.options.MODES`).
         seeds: how many drawn runs behind those of the covering array.
         length_ms: of each run's main part; 0: drawn.
         base_image: of the docker engine.
@@ -205,6 +225,7 @@ class Hunt:
         *,
         release: str,
         environment: str,
+        mode: str = MODES[0],
         seeds: int = 0,
         length_ms: int = 0,
         base_image: str = "",
@@ -212,7 +233,8 @@ class Hunt:
         self.release = release
         self.environment = environment
         self.capabilities = capabilities_of(environment)
-        self.of = run_matrix.array_size() + seeds
+        self.mode, self.matrix = mode, MATRICES[mode]
+        self.of = self.matrix.array_size + seeds
         self._folder = folder
         self._length_ms = length_ms
         self._base_image = base_image
@@ -223,8 +245,8 @@ class Hunt:
     def entries(self) -> list[Entry]:
         """The runs of this release there, in order; also those of other lengths or of an earlier
         generator, which were runs as well."""
-        mine = (self.release, self.environment)
-        return [e for e in self._all if (e.job.release, e.job.environment) == mine]
+        mine = (self.release, self.environment, self.mode)
+        return [e for e in self._all if (e.job.release, e.job.environment, e.job.mode) == mine]
 
     def missing(self) -> list[int]:
         """The numbers of the runs that are not done yet; those that did not come up are tried again
@@ -241,13 +263,12 @@ class Hunt:
     def _digest(self, entry: Entry) -> str:
         """Of the schedule that a done run's number has now; empty: of no such schedule."""
         number, row = entry.job.number, entry.job.row
-        if number < run_matrix.array_size() and row != run_matrix.row_for(
-            number, {}, self.capabilities
-        ):
+        of_array = number < self.matrix.array_size
+        if of_array and row != self.matrix.row_for(number, {}, self.capabilities):
             return ""
         key = number, str(sorted(row.items()))
         if key not in self._digests:
-            script = run_matrix.script_for(number, row, length_ms=self._length_ms)
+            script = self.matrix.script_for(number, row, length_ms=self._length_ms)
             self._digests[key] = digest_of(script)
         return self._digests[key]
 
@@ -266,10 +287,11 @@ class Hunt:
             number=number,
             release=self.release,
             environment=self.environment,
-            row=run_matrix.row_for(number, met, self.capabilities),
+            row=self.matrix.row_for(number, met, self.capabilities),
             length_ms=self._length_ms,
             beside=jobs,
             base_image=self._base_image,
+            mode=self.mode,
         )
 
     def run(self, *, jobs: int, budget_ns: int | None, say: Callable[[str], None]) -> bool:

@@ -6,20 +6,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maxq.harness.experiments.hunt import run_matrix
-from maxq.harness.experiments.hunt.decisions import DECISIONS, Decision
-from maxq.harness.experiments.hunt.hunt import Entry, Hunt
-from maxq.harness.experiments.hunt.known_findings import (
-    EVIDENCE,
-    KNOWN,
-    UNCLASSIFIED,
-    Known,
+from maxq.harness.experiments.hunt.by_mode import (
+    decisions_in,
+    evidence_in,
     known_by,
+    known_in,
     without_logs,
 )
-from maxq.harness.targets.rocketmq.releases import BACK_ENDS
+from maxq.harness.experiments.hunt.decisions import Decision
+from maxq.harness.experiments.hunt.hunt import Entry, Hunt
+from maxq.harness.experiments.hunt.known import UNCLASSIFIED, Known
+from maxq.harness.schedule.options import MODES
 
 HOLE = "**never**"
-FOLDER = "hunt"  # of the store
+FOLDERS = dict(zip(MODES, ("hunt", "hunt-pairs"), strict=True))  # of the store
+WITHOUT = "without controllers"
 SHOWN_MAX = 20  # of the pairs that were not met
 
 
@@ -27,8 +28,10 @@ def markdown(hunt: Hunt) -> str:
     """All tables."""
     entries = hunt.entries()
     runs = [e for e in entries if not e.error]
-    lines = [f"# The hunt on RocketMQ {hunt.release}", "", *_preface(hunt, entries, runs)]
-    lines += ["", "## What was run", "", *_table(RUN, _by_profile(runs))]
+    without = f" {WITHOUT}" if hunt.mode == MODES[1] else ""
+    lines = [f"# The hunt on RocketMQ {hunt.release}{without}", ""]
+    lines += _preface(hunt, entries, runs)
+    lines += ["", "## What was run", "", *_table(_run_head(hunt), _by_profile(hunt, runs))]
     lines += [
         "",
         "## What was found",
@@ -38,10 +41,19 @@ def markdown(hunt: Hunt) -> str:
         *_untied(runs),
         *_table(FOUND, _found(runs)),
     ]
-    lines += ["", "## Causes seen in logs", "", *CAUSES_SAY, "", *_table(CAUSES, _causes(runs))]
+    lines += [
+        "",
+        "## Causes seen in logs",
+        "",
+        *CAUSES_SAY,
+        "",
+        *_table(CAUSES, _causes(hunt, runs)),
+    ]
     lines += ["", "## Pairs of values", "", *_pairs(hunt, runs)]
-    lines += ["", "## Rows of the decision tables", "", *_reached(runs), ""]
-    lines += [*_table(REACHED, [_decision(row, runs) for row in DECISIONS]), ""]
+    rows = decisions_in(hunt.mode)
+    lines += ["", "## Rows of the decision tables", "", *_reached(rows, runs), ""]
+    head = ("row", "", "times", *(_runs_with(hunt, value) for value in hunt.matrix.dealt), FIRST)
+    lines += [*_table(head, [_decision(hunt, row, runs) for row in rows]), ""]
     return "\n".join(lines)
 
 
@@ -58,8 +70,8 @@ def _preface(hunt: Hunt, entries: Sequence[Entry], runs: Sequence[Entry]) -> lis
     beside = max((e.job.beside for e in runs), default=1)
     reported = [
         f"{len(runs)} runs in {hunt.environment}{when}: {hours:.1f} hours of clusters, at most "
-        f"{beside} at once. A fresh cluster each, at most {run_matrix.FAULTS[1]} faults, at most "
-        f"{max(run_matrix.RATES.values())} operations a second of the queue's clients."
+        f"{beside} at once. A fresh cluster each, at most {run_matrix.BOUNDS.faults[1]} faults, at "
+        f"most {max(run_matrix.RATES.values())} operations a second of the queue's clients."
     ]
     late = sum(bool(e.late) for e in runs)
     if late:
@@ -77,21 +89,25 @@ def _why(entry: Entry) -> str:
     return entry.error.partition("\n")[0][:120]
 
 
-RUN = ("profile", "controllers", "runs", "hours", "operations", "acknowledged", "valid", "invalid",
-       "unknown")  # fmt: skip
+DEALT = {run_matrix.BACK_END: "controllers", run_matrix.SLAVE_READ: "slaves are read from"}
 
 
-def _by_profile(runs: Sequence[Entry]) -> Iterator[list[str]]:
-    for profile in run_matrix.SHARES:
-        for back_end in BACK_ENDS:
-            mine = [e for e in runs if (e.profile, _back_end(e)) == (profile, back_end)]
+def _run_head(hunt: Hunt) -> tuple[str, ...]:
+    return ("profile", DEALT[hunt.matrix.factor], "runs", "hours", "operations", "acknowledged",
+            "valid", "invalid", "unknown")  # fmt: skip
+
+
+def _by_profile(hunt: Hunt, runs: Sequence[Entry]) -> Iterator[list[str]]:
+    for profile in hunt.matrix.shares:
+        for value in hunt.matrix.dealt:
+            mine = [e for e in runs if (e.profile, _dealt(hunt, e)) == (profile, value)]
             if mine:
-                yield [profile, back_end, *_sums(mine)]
+                yield [profile, value, *_sums(mine)]
     yield ["all", "", *_sums(runs)]
 
 
-def _back_end(entry: Entry) -> str:
-    return entry.job.row[run_matrix.BACK_END]
+def _dealt(hunt: Hunt, entry: Entry) -> str:
+    return entry.job.row[hunt.matrix.factor]
 
 
 def _sums(runs: Sequence[Entry]) -> list[str]:
@@ -163,7 +179,7 @@ def _found(runs: Sequence[Entry]) -> Iterator[list[str]]:
 
 def place(entry: Entry) -> str:
     """A run's folder, as from the folder that was given as the store."""
-    return str(Path(FOLDER, entry.run))
+    return str(Path(FOLDERS[entry.job.mode], entry.run))
 
 
 CAUSES = ("in the logs", "what it does", "in runs", "with its harm", "first in run")
@@ -173,9 +189,9 @@ CAUSES_SAY = (
 )
 
 
-def _causes(runs: Sequence[Entry]) -> Iterator[list[str]]:
-    for name in EVIDENCE:
-        mine = [known for known in KNOWN if known.shown == name]
+def _causes(hunt: Hunt, runs: Sequence[Entry]) -> Iterator[list[str]]:
+    for name in evidence_in(hunt.mode):
+        mine = [known for known in known_in(hunt.mode) if known.shown == name]
         where = [n for n, entry in enumerate(runs, start=1) if name in entry.evidence]
         if where:
             whats = "; ".join(dict.fromkeys(known.what for known in mine))
@@ -201,12 +217,12 @@ def _harmed(runs: Sequence[Entry], mine: Sequence[Known]) -> str:
 
 
 def _pairs(hunt: Hunt, runs: Sequence[Entry]) -> Iterator[str]:
-    every = run_matrix.every_pair(hunt.capabilities)
+    every = hunt.matrix.every_pair(hunt.capabilities)
     met = set(run_matrix.pairs_met(e.met for e in runs)) & every
-    array = sum(e.job.number < run_matrix.array_size() for e in runs)
+    array = sum(e.job.number < hunt.matrix.array_size for e in runs)
     yield (
         f"{len(met)} of {len(every)} pairs that this environment can have were met, by faults that "
-        f"struck; {array} runs are of the covering array's {run_matrix.array_size()} rows."
+        f"struck; {array} runs are of the covering array's {hunt.matrix.array_size} rows."
     )
     missing = sorted(every - met)
     if missing:
@@ -218,7 +234,14 @@ def _pairs(hunt: Hunt, runs: Sequence[Entry]) -> Iterator[str]:
 
 # What was reached.
 
-REACHED = ("row", "", "times", "runs with DLedger", "runs with jRaft", "first in run")
+FIRST = "first in run"
+NAMES = {"dledger": "DLedger", "jraft": "jRaft"}
+
+
+def _runs_with(hunt: Hunt, value: str) -> str:
+    if hunt.matrix.factor == run_matrix.BACK_END:
+        return f"runs with {NAMES[value]}"
+    return "runs that read slaves" if value == "on" else "runs that do not"
 
 
 def reached(row: Decision, runs: Sequence[Entry]) -> list[int]:
@@ -226,11 +249,11 @@ def reached(row: Decision, runs: Sequence[Entry]) -> list[int]:
     return [n for n, entry in enumerate(runs, start=1) if entry.decisions.get(row.id)]
 
 
-def _reached(runs: Sequence[Entry]) -> Iterator[str]:
-    seen = [row for row in DECISIONS if row.seen is not None]
+def _reached(rows: Sequence[Decision], runs: Sequence[Entry]) -> Iterator[str]:
+    seen = [row for row in rows if row.seen is not None]
     holes = [row.id for row in seen if not reached(row, runs)]
     yield (
-        f"Of {len(DECISIONS)} rows {len(DECISIONS) - len(seen)} are not visible from outside; of "
+        f"Of {len(rows)} rows {len(rows) - len(seen)} are not visible from outside; of "
         f"the {len(seen)} others {len(seen) - len(holes)} were reached. What was never reached is "
         f"a hole of the hunt, not a pass."
     )
@@ -239,12 +262,12 @@ def _reached(runs: Sequence[Entry]) -> Iterator[str]:
         yield f"Holes: {', '.join(holes)}."
 
 
-def _decision(row: Decision, runs: Sequence[Entry]) -> list[str]:
+def _decision(hunt: Hunt, row: Decision, runs: Sequence[Entry]) -> list[str]:
     if row.seen is None:
         return [row.id, row.says, f"not visible: {row.why}", "", "", ""]
     where = reached(row, runs)
     if not where:
         return [row.id, row.says, HOLE, "0", "0", ""]
     times = sum(e.decisions.get(row.id, 0) for e in runs)
-    by = Counter(_back_end(runs[n - 1]) for n in where)
-    return [row.id, row.says, f"{times}", *(f"{by[b]}" for b in BACK_ENDS), f"{where[0]}"]
+    by = Counter(_dealt(hunt, runs[n - 1]) for n in where)
+    return [row.id, row.says, f"{times}", *(f"{by[v]}" for v in hunt.matrix.dealt), f"{where[0]}"]

@@ -19,12 +19,19 @@ from maxq.histories.history import History
 
 LOG = "node.log"
 APPLIED = "process event: term"  # and the term, the index and the request's code
-LOGGERS = ("RocketmqBroker", "RocketmqStore", "RocketmqController")
+LOGGERS = (
+    "RocketmqBroker", "RocketmqStore", "RocketmqController", "RocketmqNamesrv",
+    "RocketmqTransaction",
+)  # fmt: skip
 TRACE_LINES = 6  # of each trace: the exception, what it says, and where it came from
 TRACE_CHARS = 400
 DAY_S = 86_400
 _LINE = re.compile(r"(?P<at>\d\d:\d\d:\d\d\.\d{3}) \w+ +(?P<logger>\S+) - (?P<text>.*)")
-BROKER, CONTROLLER = "b", "c"  # as names of nodes begin; spares are brokers of another letter
+BROKER, CONTROLLER, NAMESRV = (
+    "b",
+    "c",
+    "n",
+)  # as names of nodes begin; spares are brokers of another letter
 SPARE = "r"
 
 
@@ -43,13 +50,14 @@ def seconds(at: str) -> float:
 
 class RunArtifacts(msgspec.Struct, frozen=True, kw_only=True):
     """A run that is over. `zero_wall_ms` is the wall clock at time 0 of its history, in ms since
-    1970; None: unknown."""
+    1970; None: unknown. A `pair` has no controllers."""
 
     logs: dict[str, tuple[Event, ...]]
     history: History
     profile: Profile
     back_end: str
     zero_wall_ms: int | None = None
+    pair: bool = False
 
     def brokers(self) -> Iterator[tuple[Event, ...]]:
         """The logs of all brokers."""
@@ -58,6 +66,10 @@ class RunArtifacts(msgspec.Struct, frozen=True, kw_only=True):
     def controllers(self) -> Iterator[tuple[Event, ...]]:
         """The logs of all controllers."""
         return (log for name, log in sorted(self.logs.items()) if name[0] == CONTROLLER)
+
+    def namesrvs(self) -> Iterator[tuple[Event, ...]]:
+        """The logs of all name servers."""
+        return (log for name, log in sorted(self.logs.items()) if name[0] == NAMESRV)
 
     def decided(self, count: Callable[[Sequence[Event]], int]) -> int:
         """How many decisions of controllers there were, by a count of each one's log: of the one

@@ -5,7 +5,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from maxq.harness.cli.scorecard import scorecard as command
 from maxq.harness.experiments import scorecard
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.scorecard import (
@@ -17,7 +19,7 @@ from maxq.harness.experiments.scorecard import (
     middle,
     script_of,
 )
-from maxq.harness.experiments.scorecard_page import markdown, page, word
+from maxq.harness.experiments.scorecard_page import TITLES, markdown, page, word
 from maxq.harness.run.replay import Rate
 from maxq.harness.schedule.format import digest_of
 
@@ -53,6 +55,37 @@ def test_the_battery_has_a_schedule_for_each_class_of_faults() -> None:
     assert scorecard.LATENCY.keys() <= set(battery())
     for name in battery():
         assert script_of(name, "local").header.known is None
+
+
+def test_pairs_have_a_battery_and_cells_of_their_own(tmp_path: Path) -> None:
+    names = battery("pair")
+    assert 3 <= len(names) <= 5
+    for name in names:
+        assert script_of(name, "local", "pair").header.options["controllers"] == 0
+    with_controllers = entry(claims={"S6": "kept"})
+    job = Job(name=names[0], target=NEW, profile="P-SYNC", environment="local", mode="pair")
+    digest = digest_of(script_of(names[0], "local", "pair"))
+    pair = Entry(job=job, digest=digest, claims={"P4": "broken", "A8": "kept"}, run="/runs/y",
+                 found=("P4/acting-offset-lost",), date="2026-11-27")  # fmt: skip
+    other = {"mode": "pair", "profiles": ("P-SYNC", "P-ASYNC")}
+    of_pairs = card(tmp_path, with_controllers, pair, **other)
+    assert of_pairs.entries() == [pair]
+    assert card(tmp_path, with_controllers, pair).entries() == [with_controllers]
+    assert len(card(tmp_path, seeds=1, **other).missing()) == (len(names) + 1) * 4
+    text = markdown(of_pairs)
+    assert text.startswith(f"# {TITLES['pair']}\n")
+    assert "| P4 | - | **1 of 1** |" in text
+    assert "DLedger" not in text
+    assert f"`maxq replay harness/schedule/battery_pairs/{names[0]}.jsonl" in text
+    assert "--profiles sync,async --mode pair --env local" in text
+    assert cell([pair], "A8", NEW, "P-SYNC").promised
+
+
+def test_profiles_of_the_other_mode_are_refused(tmp_path: Path) -> None:
+    words = ["--versions", "5.5.0", "--mode", "pair", "--profiles", "sync,safe"]
+    told = CliRunner().invoke(command, [*words, "--store", str(tmp_path)])
+    assert told.exit_code == 2
+    assert "P-SAFE is no profile of --mode pair" in " ".join(told.output.split())
 
 
 def test_all_cells_fill_at_one_pace(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pickle
 import msgspec
 import pytest
 from history_recorder import SECOND_NS, Recorder
-from pair_histories import returned, slave_asked
+from pair_histories import Offsets, returned, slave_asked
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import events_of
@@ -43,6 +43,23 @@ def test_a_slave_that_was_struck_meanwhile_may_have_given_nothing() -> None:
     verdict = judge(returned(knows=1, strikes="b0-1"))
     assert "P4" in verdict.of("no occasion")
     assert "P5" in verdict.of("kept")
+
+
+@pytest.mark.parametrize("other", ["n0", "b0-1"])
+def test_a_master_that_was_cut_off_from_a_name_server_must_know_what_a_slave_took(
+    other: str,
+) -> None:
+    r = Offsets()
+    r.says(0.5, "b0-0", acting=False)
+    r.cut(15, "b0-0", other)
+    r.says(19, "b0-1", acting=True)
+    r.commits(20, 2, "b0-1")
+    r.lists(21, "1")
+    r.act(25, "stop-partition", "b0-0")
+    r.says(40, "b0-0", acting=False, isolated=False)
+    r.fetches(45, 1, "b0-0")
+    claims = [a.claim for a in judge(r).anomalies]
+    assert claims == (["P4"] if other == "n0" else []), "from its slave it can take nothing"
 
 
 @pytest.mark.parametrize("online_at", [25, 90])

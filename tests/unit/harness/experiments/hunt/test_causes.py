@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from maxq.checkers.core.api import Anomaly
+from maxq.harness.experiments.hunt.by_mode import fits, known_as, labels
 from maxq.harness.experiments.hunt.causes import Traces
 from maxq.harness.experiments.hunt.harm import Clock, Scene
-from maxq.harness.experiments.hunt.known_findings import known_as, labels
 from maxq.harness.experiments.hunt.run_artifacts import Event, RunArtifacts, events
 from maxq.histories.history import History
 from maxq.histories.op import Op
@@ -134,8 +134,8 @@ def test_what_was_cut_off_comes_back() -> None:
 def test_a_return_that_does_not_fit(logs: dict[str, tuple[Event, ...]]) -> None:
     lost = Lost()
     anomaly = lost.anomaly(until=125)
-    fits = lost.run(**logs).fits("truncation-comes-back", anomaly)
-    assert not fits
+    run = lost.run(**logs)
+    assert not fits(run, "truncation-comes-back", anomaly)
 
 
 def test_what_was_copied_before_the_start_did_not_come_back() -> None:

@@ -13,10 +13,12 @@ from click.testing import CliRunner
 from maxq.harness.cli.hunt import hunt as command
 from maxq.harness.experiments import engine
 from maxq.harness.experiments.engine import JOURNAL
-from maxq.harness.experiments.hunt import hunt, run_matrix
+from maxq.harness.experiments.hunt import hunt
 from maxq.harness.experiments.hunt.decisions import DECISIONS
 from maxq.harness.experiments.hunt.hunt import Entry, Hunt, Job, at_once, line
-from maxq.harness.experiments.hunt.page import HOLE, markdown, sights
+from maxq.harness.experiments.hunt.page import HOLE, markdown, place, sights
+from maxq.harness.experiments.hunt.pairs.pair_decisions import PAIR_DECISIONS
+from maxq.harness.experiments.hunt.run_matrix import CONTROLLERS, PAIRS
 from maxq.harness.experiments.worker_pool import Inline
 from maxq.harness.schedule.format import digest_of
 
@@ -25,10 +27,10 @@ SHRINKS = "an election takes acknowledged messages away"
 
 
 def entry(found: Hunt, number: int, **given: Any) -> Entry:
-    row = given.pop("row", None) or run_matrix.row_for(number, {}, found.capabilities)
+    row = given.pop("row", None) or CONTROLLERS.row_for(number, {}, found.capabilities)
     job = Job(number=number, release="5.5.0", environment="local", row=row, length_ms=SHORT_MS,
               beside=given.pop("beside", 1))  # fmt: skip
-    script = run_matrix.script_for(number, row, length_ms=SHORT_MS)
+    script = CONTROLLERS.script_for(number, row, length_ms=SHORT_MS)
     more = {"met": row, "date": "2026-11-22", "run": f"runs/queue/{number}", **given}
     return Entry(job=job, digest=digest_of(script), target=job.target, profile=job.profile, **more)
 
@@ -42,9 +44,9 @@ def of(folder: Path, *entries: Entry, seeds: int = 0) -> Hunt:
 
 def test_what_is_done_is_not_missing(tmp_path: Path) -> None:
     none = of(tmp_path)
-    size = run_matrix.array_size()
+    size = CONTROLLERS.array_size
     assert none.missing() == list(range(size))
-    drawn = run_matrix.row_for(size, {("a", "b", "c", "d"): 1}, none.capabilities)
+    drawn = CONTROLLERS.row_for(size, {("a", "b", "c", "d"): 1}, none.capabilities)
     done = [entry(none, 0), entry(none, 1, error="SetupFailed: no"), entry(none, size, row=drawn)]
     again = of(tmp_path, *done, seeds=2).missing()
     assert again == [*range(2, size), size + 1, 1], "what did not come up is tried again at the end"
@@ -60,11 +62,32 @@ def test_jobs_are_the_next_ones_with_what_they_are_dealt(tmp_path: Path) -> None
     assert first is not None
     assert second is not None
     assert (first.number, second.number, first.beside) == (0, 1, 2)
-    assert found.next_job(2, at_work=range(run_matrix.array_size())) is None
+    assert found.next_job(2, at_work=range(CONTROLLERS.array_size)) is None
     for job in (first, second):
-        trial = run_matrix.trial_of(job.number)
+        trial = CONTROLLERS.trial_of(job.number)
         assert job.profile == trial.profile
-        assert job.target.endswith(":jraft") == (trial.back_end == "jraft")
+        assert job.target.endswith(":jraft") == (trial.value == "jraft")
+
+
+def test_hunts_of_pairs_and_of_controllers_do_not_mix(tmp_path: Path) -> None:
+    none = of(tmp_path)
+    done = entry(none, 0)
+    job = msgspec.structs.replace(done.job, mode="pair", row=PAIRS.row_for(0, {}, frozenset()))
+    pair = msgspec.structs.replace(done, job=job)
+    assert pair.job.target == "rocketmq:5.5.0"
+    assert pair.job.profile in PAIRS.shares
+    both = of(tmp_path, done, pair)
+    assert both.entries() == [done]
+    pairs = Hunt(tmp_path, release="5.5.0", environment="local", mode="pair")
+    assert pairs.entries() == [pair]
+    following = pairs.next_job(1)
+    assert following is not None
+    assert following.mode == "pair"
+    assert place(pair).startswith("hunt-pairs/")
+    text = markdown(pairs)
+    assert text.startswith("# The hunt on RocketMQ 5.5.0 without controllers\n")
+    for row in PAIR_DECISIONS:
+        assert f"| {row.id} | {row.says}" in text
 
 
 def test_two_at_once_until_one_was_late(tmp_path: Path) -> None:
@@ -89,11 +112,11 @@ def test_a_hunt_goes_on_where_it_was_and_ends_with_its_budget(
     tmp_path: Path, measured: Callable[[dict[int, Entry]], None]
 ) -> None:
     found = of(tmp_path)
-    measured({n: entry(found, n) for n in range(run_matrix.array_size())})
+    measured({n: entry(found, n) for n in range(CONTROLLERS.array_size)})
     said: list[str] = []
     assert not found.run(jobs=2, budget_ns=0, say=said.append)
     assert found.run(jobs=2, budget_ns=None, say=said.append)
-    assert len(said) == run_matrix.array_size()
+    assert len(said) == CONTROLLERS.array_size
     again = Hunt(tmp_path, release="5.5.0", environment="local", length_ms=SHORT_MS)
     assert again.missing() == []
 
@@ -102,7 +125,7 @@ def test_a_hunt_of_which_nothing_comes_up_is_over(
     tmp_path: Path, measured: Callable[[dict[int, Entry]], None]
 ) -> None:
     found = of(tmp_path)
-    measured({n: entry(found, n, error="SetupFailed: no") for n in range(run_matrix.array_size())})
+    measured({n: entry(found, n, error="SetupFailed: no") for n in range(CONTROLLERS.array_size)})
     said: list[str] = []
     assert not found.run(jobs=1, budget_ns=None, say=said.append)
     assert "in a row did not come up" in said[-1]
@@ -173,7 +196,7 @@ def test_the_tables(tmp_path: Path) -> None:
     text = markdown(whole(tmp_path))
     assert "3 runs in local, 2026-11-22 to 2026-11-22: 0.2 hours of clusters" in text
     assert "1 times SetupFailed: no\n" in text
-    size = run_matrix.array_size()
+    size = CONTROLLERS.array_size
     assert f"Not finished: {size - 3} of {size} runs are missing." in text
     assert "| all |  | 3 | 0.2 | 100 | 57 | 1 | 2 | 0 |" in text
     assert (
@@ -214,3 +237,5 @@ def test_the_command_prints_its_tables_and_runs_nothing(tmp_path: Path) -> None:
     assert told.output.rstrip() == (tmp_path / "hunt" / "hunt.md").read_text().rstrip()
     refused = CliRunner().invoke(command, ["--target", "rocketmq:5.5.0:jraft"])
     assert "half of the runs have jraft" in " ".join(refused.output.split())
+    refused = CliRunner().invoke(command, ["--target", "rocketmq:5.5.0:jraft", "--mode", "pair"])
+    assert "pairs have no controllers" in " ".join(refused.output.split())

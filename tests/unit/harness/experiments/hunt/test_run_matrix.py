@@ -7,6 +7,7 @@ import pytest
 
 from maxq.harness.contracts.environment import SIMULATED_ONLY, Capability
 from maxq.harness.experiments.hunt import run_matrix
+from maxq.harness.experiments.hunt.run_matrix import CONTROLLERS, PAIRS, PUSH, SLAVE_READ, Matrix
 from maxq.harness.sampling.factors import FACTORS, KINDS, Row, possible
 from maxq.harness.schedule.format import Act, Done, Schedule, Who
 from maxq.harness.schedule.reductions import family
@@ -14,51 +15,74 @@ from maxq.histories.fault_facts import TRIM
 
 REAL = frozenset(Capability) - SIMULATED_ONLY
 USUAL: Row = {name: values[0] for name, values in FACTORS.items()}
-FORTY = sum(run_matrix.SHARES.values())
+FORTY = sum(CONTROLLERS.shares.values())
 
 
 def test_each_forty_runs_have_the_wanted_shares() -> None:
     for block in range(3):
-        trials = [run_matrix.trial_of(block * FORTY + n) for n in range(FORTY)]
-        assert Counter(c.profile for c in trials) == run_matrix.SHARES
-        assert Counter(c.back_end for c in trials) == {"dledger": 20, "jraft": 20}
-    both = map(run_matrix.trial_of, range(2 * FORTY))
+        trials = [CONTROLLERS.trial_of(block * FORTY + n) for n in range(FORTY)]
+        assert Counter(c.profile for c in trials) == CONTROLLERS.shares
+        assert Counter(c.value for c in trials) == {"dledger": 20, "jraft": 20}
+    both = map(CONTROLLERS.trial_of, range(2 * FORTY))
     odd = Counter(trial for trial in both if trial.profile == "P-NUM")
     assert set(odd.values()) == {3}, "two blocks give an odd share's runs to both alike"
 
 
 def test_the_rows_of_the_array_come_first() -> None:
-    rows = [run_matrix.row_for(n, {}, REAL) for n in range(run_matrix.array_size())]
+    rows = [CONTROLLERS.row_for(n, {}, REAL) for n in range(CONTROLLERS.array_size)]
     for number, row in enumerate(rows):
-        assert (row[run_matrix.PROFILE], row[run_matrix.BACK_END]) == run_matrix.trial_of(number)
+        assert (
+            row[run_matrix.PROFILE],
+            row[run_matrix.BACK_END],
+        ) == CONTROLLERS.trial_of(number)
         assert possible(row, REAL) == row
     met = run_matrix.pairs_met(rows)
-    every = run_matrix.every_pair(REAL)
+    every = CONTROLLERS.every_pair(REAL)
     assert met.keys() <= every
     assert len(met) > 0.95 * len(every), "all but some of the profile's, which are dealt"
 
 
 def test_a_drawn_row_has_more_of_what_was_met_least() -> None:
-    number = run_matrix.array_size()
-    first = run_matrix.row_for(number, {}, REAL)
-    assert run_matrix.row_for(number, {}, REAL) == first
+    number = CONTROLLERS.array_size
+    first = CONTROLLERS.row_for(number, {}, REAL)
+    assert CONTROLLERS.row_for(number, {}, REAL) == first
     often = run_matrix.pairs_met([first] * 100)
-    other = run_matrix.row_for(number, often, REAL)
+    other = CONTROLLERS.row_for(number, often, REAL)
     assert other != first
-    assert (other[run_matrix.PROFILE], other[run_matrix.BACK_END]) == run_matrix.trial_of(number)
+    assert (
+        other[run_matrix.PROFILE],
+        other[run_matrix.BACK_END],
+    ) == CONTROLLERS.trial_of(number)
 
 
+def test_pairs_have_profiles_of_their_own_and_half_of_them_are_not_read_from_slaves() -> None:
+    trials = [PAIRS.trial_of(n) for n in range(20)]
+    assert Counter(t.profile for t in trials) == {"P-SYNC": 12, "P-AUTO": 4, "P-ASYNC": 4}
+    assert Counter(t.value for t in trials) == {"on": 10, "off": 10}
+    rows = [PAIRS.row_for(n, {}, REAL) for n in range(PAIRS.array_size)]
+    assert {row["aim"] for row in rows} == {"pairs"}
+    assert "none" not in {row["first-load"] for row in rows}, "no run is idle"
+    assert run_matrix.pairs_met(rows).keys() <= PAIRS.every_pair(REAL)
+    assert {pair[1] for pair in PAIRS.every_pair(REAL) if pair[0] == PUSH} == {"off", "on"}
+    for row in rows[:4]:
+        script = PAIRS.script_for(0, row)
+        assert script.header.options["controllers"] == 0
+        keys = script.header.options["keys"]
+        assert (keys["broker:slaveReadEnable"] == "true") == (row[SLAVE_READ] == "on")
+        assert (keys["namesrv:notifyMinBrokerIdChanged"] == "true") == (row[PUSH] == "on")
+        assert 120 <= script.header.length <= 150
+
+
+@pytest.mark.parametrize("matrix", [CONTROLLERS, PAIRS])
 @pytest.mark.parametrize("number", range(8))
-def test_a_run_has_at_most_six_faults_and_each_of_its_kinds(number: int) -> None:
-    row = run_matrix.row_for(number, {}, REAL)
-    script = run_matrix.script_for(number, row)
-    low, high = run_matrix.LENGTH_MS
-    assert low <= script.header.length * 1000 <= high
+def test_a_run_has_at_most_six_faults_and_each_of_its_kinds(number: int, matrix: Matrix) -> None:
+    row = matrix.row_for(number, {}, REAL)
+    script = matrix.script_for(number, row)
     kinds = {kind for kind in KINDS if row[kind] != "off"}
     faults = {family(act) for act in script.acts if act.f != TRIM}
     assert len(faults) <= 6
     assert {run_matrix.kind_of(act) for act in script.acts} - {""} == kinds
-    assert run_matrix.script_for(number, row, length_ms=40_000).header.length == 40
+    assert matrix.script_for(number, row, length_ms=40_000).header.length == 40
 
 
 def test_what_struck_nobody_was_not_met() -> None:

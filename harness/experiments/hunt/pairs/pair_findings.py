@@ -1,0 +1,58 @@
+"""What anomalies are known of runs without controllers, as `known_findings` of those with them.
+
+The ways in which committed offsets are lost have the numbers of docs/track-record.md.
+"""
+
+from maxq.harness.experiments.hunt import pair_marks as marks
+from maxq.harness.experiments.hunt.detectors import Detector, broker, per_broker
+from maxq.harness.experiments.hunt.known import BY_DESIGN, TRACK, Known
+from maxq.harness.experiments.hunt.pairs.pair_detectors import blocked, returned_alone
+
+READS_NO_NUMBERS = ("rocketmq:5.5.0",)  # as keys of JSON, without quotes
+ALL = ("rocketmq:5.1.1", "rocketmq:5.3.3", *READS_NO_NUMBERS)
+PAIR_EVIDENCE: dict[str, Detector] = {
+    "cannot-read-offsets": broker(marks.REVERSE_FAILED, marks.UNQUOTED),
+    "slave-cannot-read-offsets": broker(marks.NOT_COPIED, marks.UNQUOTED),
+    "online-with-nobody": per_broker(returned_alone),
+    "half-message-skipped": broker(marks.SKIPPED),
+    "level-blocked": per_broker(blocked),
+    "slave-longer-than-master": broker(marks.LONGER),
+}
+PAIR_KNOWN: tuple[Known, ...] = (
+    Known(("S13/not-writable", "S13d/not-writable-during-fault", "P2/stays-isolated",
+           "P3/waits-for-unreachable", "A11/slave-stands-still",
+           # Two of two must grant a lock, and one of them is not in the group.
+           "L6/lock-not-granted", "L8/expired-lock-kept", "L9/released-lock-kept"),
+          READS_NO_NUMBERS, TRACK,
+          "a master whose slave was read from never comes back", "cannot-read-offsets"),
+    Known(("P6/copied-offset-lost",), READS_NO_NUMBERS, "upstream #10284",
+          "a slave cannot read its master's offsets once it was read from",
+          "slave-cannot-read-offsets"),
+    Known(("P4/acting-offset-lost", "O1/consumer-offset-regressed"), ALL, TRACK,
+          "R3: a master comes online with nobody there, and has what it had",
+          "online-with-nobody"),
+    Known(("P4/acting-offset-lost", "P5/written-offset-lost"), ALL, TRACK,
+          "R2: of two slaves with one version the second one's offsets are taken as well",
+          "second-member-taken"),
+    Known(("P4/acting-offset-lost",), ALL, TRACK,
+          "R1: a master whose version is newer keeps its own offsets", "older-version-kept"),
+    Known(("P5/written-offset-lost",), ALL, TRACK,
+          "R6: a slave's older offsets take the place of its master's", "whole-table-taken"),
+    Known(("P4/acting-offset-lost",), ALL, TRACK,
+          "R5: a slave was left out when its group changed meanwhile", "whole-table-taken"),
+    Known(("P4/acting-offset-lost", "P6/copied-offset-lost", "O1/consumer-offset-regressed"), ALL,
+          TRACK, "R4: a master that was only cut off takes nothing from who acted for it",
+          "cut-off-and-back"),
+    Known(("E4/half-lost", "E6/commit-lost", "E7/half-unsettled", "E7/half-late"), ALL, TRACK,
+          "a half message that cannot be moved is left behind after ten tries",
+          "half-message-skipped"),
+    Known(("E1/delayed-late", "E1/delayed-lost"), ALL, TRACK,
+          "a delayed message that cannot be moved holds up those behind it", "level-blocked"),
+    Known(("A5/acting-not-readable",), ALL, BY_DESIGN,
+          "consumers may not read from slaves", "slaves-not-read-from"),
+    Known(("E9/committed-again",), ALL, TRACK,
+          "each question to producers copies a half message, and each copy is committed by itself",
+          "copies-of-half-messages"),
+    Known(("S8/log-diverged", "A8/acknowledged-uncopied"), ALL, "upstream #3015",
+          "a slave that has more than its master counts as a copy", "slave-longer-than-master"),
+)  # fmt: skip
