@@ -50,7 +50,7 @@ PAIR_KNOWN: tuple[Known, ...] = (
           "a delayed message that cannot be moved holds up those behind it", "level-blocked"),
     Known(("A5/acting-not-readable",), ALL, BY_DESIGN,
           "consumers may not read from slaves", "slaves-not-read-from"),
-    Known(("E9/committed-again",), ALL, TRACK,
+    Known(("E9/committed-again",), ALL, "upstream #8158",
           "each question to producers copies a half message, and each copy is committed by itself",
           "copies-of-half-messages"),
     Known(("S8/log-diverged", "A8/acknowledged-uncopied"), ALL, "upstream #3015",
