@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from maxq.reference.broker.membership.membership import Membership
@@ -62,7 +63,9 @@ async def kept(
     if config.flush_disk_type == "SYNC_FLUSH" and not await _synced(config, store):
         return answer(ResponseCode.FLUSH_DISK_TIMEOUT, "")
     if asked:
-        await asyncio.wait((copied,), timeout=COPIED_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COPIED_S):
+                await copied
     return answer(ResponseCode.SUCCESS, "")
 
 
