@@ -22,10 +22,11 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
+from benchmarks.pair_failover import FailOver, fail_over
 from benchmarks.simulation import best, real
 from maxq.harness.cluster.deployment import Deployment
 from maxq.harness.contracts.environment import Role
@@ -50,6 +51,11 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 SETTINGS = Settings(
     topology=Topology(controllers=3, namesrvs=1, broker_sets=1, replicas=3),
     profile="P-SAFE",
+    timing="fast",
+)
+PAIR = Settings(
+    topology=Topology(controllers=0, namesrvs=1, broker_sets=1, replicas=2),
+    profile="P-SYNC",
     timing="fast",
 )
 
@@ -215,16 +221,26 @@ def roles(cluster: Deployment, folder: Path, master: str) -> dict[str, str]:
     return found
 
 
+class Ran(NamedTuple):
+    """Seconds from the start of the first process to the first acknowledged send, the rates, and of
+    a pair how long a fail-over took."""
+
+    start_s: float
+    rates: list[Measured]
+    failed_over: FailOver | None
+
+
 async def run(
-    folder: Path, target: Watched, *, first_s: float = 0.0
-) -> tuple[float, list[Measured]]:
-    """Seconds from the start of the first process to the first acknowledged send, and the rates.
+    folder: Path, target: Watched, *, first_s: float = 0.0, settings: Settings = SETTINGS
+) -> Ran:
+    """Measure one cluster.
 
     With `first_s` the most senders send for so long (s) before anything is measured: a JVM
     compiles meanwhile what it runs.
     """
     environment = LocalEnvironment(folder)
-    cluster = Deployment(environment, target, SETTINGS)
+    cluster = Deployment(environment, target, settings)
+    failed_over = None
     try:
         async with asyncio.TaskGroup() as group:
             await cluster.up()
@@ -235,10 +251,12 @@ async def run(
             if first_s:
                 await measure(cluster, master, nodes, SENDERS[-1], group, first_s)
             rates = [await measure(cluster, master, nodes, n, group) for n in SENDERS]
+            if not settings.topology.controllers:
+                failed_over = await fail_over(cluster, group, TOPIC, request(0), target.name)
         await cluster.stop_all()
     finally:
         await environment.down()
-    return start_s, rates
+    return Ran(start_s, rates, failed_over)
 
 
 def report(calls: float, start_s: float, rates: list[Measured]) -> None:
@@ -264,7 +282,7 @@ def main() -> int:
         profiles.mkdir(parents=True, exist_ok=True)
     before = best(real)
     with tempfile.TemporaryDirectory() as folder:
-        start_s, rates = asyncio.run(run(Path(folder).resolve(), WatchedTarget(profiles)))
+        start_s, rates, _ = asyncio.run(run(Path(folder).resolve(), WatchedTarget(profiles)))
     report(max(before, best(real)), start_s, rates)
     return 0
 

@@ -8,7 +8,7 @@ of this process, so that neighbours on the machine matter less.
 
 The calibration says what the figures are worth on another machine: remote calls a second in the
 simulator beside real sockets, the same code over `maxq.reference.rpc`, ten callers on one
-connection.
+connection. ``--pair``: two broker sets of a master and a slave each, without controllers.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -37,6 +38,10 @@ RATES = (0.0, 50.0, 200.0)
 AT_REST = 1e-6  # operations a second: the workload cannot do without any
 CALLS, CALLERS, ROUNDS, PORT = 20_000, 10, 3, 20_999
 TOP = 12  # costs that are shown
+
+
+# Two broker sets of a master and a slave each, without controllers.
+PAIR: dict[str, Any] = {"controllers": 0, "broker_sets": 2, "replicas": 2, "profile": "P-SYNC"}
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +67,9 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 HEADER = "  op/s virtual s/CPU s   messages/s   steps/s   us a step   events/s"
 
 
-def perform(rate: float, seconds: float, context: RunContext) -> tuple[bytes, float]:
+def perform(
+    rate: float, seconds: float, context: RunContext, *, pair: bool = False
+) -> tuple[bytes, float]:
     """Run the cluster once; returns the history, and how long it took (CPU s)."""
     options = Options(
         environment="simulated",
@@ -72,6 +79,8 @@ def perform(rate: float, seconds: float, context: RunContext) -> tuple[bytes, fl
         time_limit_ns=round(seconds * 1e9),
         rate=max(rate, AT_REST),
     )
+    if pair:
+        options = msgspec.structs.replace(options, **PAIR)
     with tempfile.TemporaryDirectory(prefix="maxq-simulation-") as folder:
         run = RunStore(Path(folder)).create("simulation", datetime.now(UTC))
         begun = time.process_time()
@@ -79,13 +88,13 @@ def perform(rate: float, seconds: float, context: RunContext) -> tuple[bytes, fl
         return (run.path / JOURNAL).read_bytes(), time.process_time() - begun
 
 
-def measured(rate: float, seconds: float) -> Measured:
+def measured(rate: float, seconds: float, *, pair: bool = False) -> Measured:
     """Run at a rate: counted, and timed."""
     trace = io.BytesIO()
     steps = Steps(trace)
-    history, _ = perform(rate, seconds, RunContext(steps=steps))
+    history, _ = perform(rate, seconds, RunContext(steps=steps), pair=pair)
     steps.digest()
-    cpu_s = min(perform(rate, seconds, RunContext())[1] for _ in range(ROUNDS))
+    cpu_s = min(perform(rate, seconds, RunContext(), pair=pair)[1] for _ in range(ROUNDS))
     lines = trace.getvalue().splitlines()
     return Measured(
         rate=rate,
@@ -97,10 +106,10 @@ def measured(rate: float, seconds: float) -> Measured:
     )
 
 
-def costs(rate: float, seconds: float) -> list[str]:
+def costs(rate: float, seconds: float, *, pair: bool = False) -> list[str]:
     """What the time goes to: share of all, calls, and where."""
     profile = cProfile.Profile()
-    profile.runcall(perform, rate, seconds, RunContext())
+    profile.runcall(perform, rate, seconds, RunContext(), pair=pair)
     found = pstats.Stats(profile).stats  # type: ignore[attr-defined] # it has them
     total = sum(own for _, _, own, _, _ in found.values())
     most = sorted(found.items(), key=lambda item: -item[1][2])[:TOP]
@@ -155,15 +164,16 @@ def best(measure: Callable[[], float]) -> float:
 
 @click.command()
 @click.option("--seconds", default=60.0, show_default=True, help="virtual seconds of load")
+@click.option("--pair", is_flag=True, help="two pairs of brokers without controllers")
 @click.option("--costs/--no-costs", "shows_costs", default=True, help="profile each rate as well")
-def main(seconds: float, shows_costs: bool) -> None:
+def main(seconds: float, pair: bool, shows_costs: bool) -> None:
     """Measure and print."""
     click.echo(HEADER)
     for rate in RATES:
-        click.echo(measured(rate, seconds).row())
+        click.echo(measured(rate, seconds, pair=pair).row())
     for rate in RATES if shows_costs else ():
         click.echo(f"\nat {rate:.0f} op/s: share of the time, calls, where")
-        click.echo("\n".join(costs(rate, seconds)))
+        click.echo("\n".join(costs(rate, seconds, pair=pair)))
     in_simulator, over_sockets = best(simulated), best(real)
     click.echo(f"\nremote calls a second: simulator {in_simulator:,.0f}, loopback "
                f"{over_sockets:,.0f}, ratio {in_simulator / over_sockets:.2f}")  # fmt: skip

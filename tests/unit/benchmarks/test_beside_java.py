@@ -38,8 +38,12 @@ def test_a_row_has_the_ratios_of_both() -> None:
 def test_goals_are_a_quarter_of_the_rate_and_the_lower_latency_of_one_sender() -> None:
     java = [measured(1, rate=400, p50_ms=2.0), measured(64, rate=8_000, p50_ms=5.0)]
 
-    assert not missed([measured(1, rate=100, p50_ms=1.9), measured(64, rate=2_000, p50_ms=9)], java)
-    assert missed([measured(1, rate=99, p50_ms=2.0), measured(64, rate=1_900, p50_ms=9)], java) == [
+    assert not missed(
+        [measured(1, rate=100, p50_ms=1.9), measured(64, rate=2_000, p50_ms=9)], java, 0.25
+    )
+    assert missed(
+        [measured(1, rate=99, p50_ms=2.0), measured(64, rate=1_900, p50_ms=9)], java, 0.25
+    ) == [
         "senders 1: 0.247 of Java's rate, 0.25 wanted",
         "senders 64: 0.237 of Java's rate, 0.25 wanted",
         "senders 1: p50 2.00 ms, Java's is 2.00 ms",
@@ -51,8 +55,8 @@ def test_a_busy_machine_is_told() -> None:
         rate = msgspec.structs.replace(measured(1, rate=400, p50_ms=2.0), others=others)
         return Side(name="any", calls=3e4, start_s=1.0, rates=(rate,))
 
-    assert "not idle" in report(side(0.1), side(1.5))
-    assert "not idle" not in report(side(0.1), side(0.2))
+    assert "not idle" in report(side(0.1), side(1.5), 0.25)
+    assert "not idle" not in report(side(0.1), side(0.2), 0.25)
 
 
 def test_the_jvm_has_both_compilers_unless_asked_otherwise() -> None:
