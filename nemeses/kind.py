@@ -87,7 +87,7 @@ class Step(NamedTuple):
     of: int = -1
 
 
-ACTED_S = 12.0  # three checks of half messages, after the 3 s until a slave acts
+ACTED_S = 12.0  # many checks of half messages, after the 3 s until a slave acts
 OF_CONTROLLERS: frozenset[Part] = frozenset(
     ("controller", "controller-leader", "sync-state-set-slave")
 )

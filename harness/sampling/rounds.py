@@ -46,7 +46,7 @@ WINDOW_S = 20.0  # the longest while between two faults of a pair
 MS = 1000
 # Turns a second of all threads of a workload, where they are fewer than a run's rate: the holder of
 # a lock acts when its time has come, and a committed offset is to be old by the next.
-TURNS = {"lock": 40.0, "offsets": 5.0, "delayed": 40.0, "ordered": 40.0, "transactions": 80.0}
+TURNS = {"lock": 40.0, "offsets": 10.0, "delayed": 40.0, "ordered": 40.0, "transactions": 80.0}
 
 
 def schedule_of(options: Options, patience: int) -> Schedule:

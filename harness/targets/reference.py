@@ -82,7 +82,7 @@ PAIR_TIMINGS: dict[str, dict[str, int]] = {  # ms
         "haSendHeartbeatInterval": 1000,
         "haHousekeepingInterval": 5000,
         "transactionTimeOut": 1500,
-        "transactionCheckInterval": 3000,
+        "transactionCheckInterval": 1000,
         "transactionCheckMax": 1000,  # a run is over before
     },
     "stock": {},
