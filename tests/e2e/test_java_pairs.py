@@ -171,6 +171,10 @@ def wait_for(judge: Judge, consumer: str, bodies: Sequence[str]) -> None:
 def make_topics(w: Pairs, judge: Judge) -> None:
     queues = ("-r", QUEUES, "-w", QUEUES)
     where = ("-b", w.addresses[f"{SET}0"])
+    # A topic of the cluster is made at the masters that are listed by then.
+    wait_until(
+        lambda: len(listed(w, judge)) == REPLICAS + 1, "all to be listed", w.nodes.values(), READY_S
+    )
     judge.admin("updateTopic", "-n", w.namesrv, *where, "-t", "rows", *queues)
     judge.admin("updateTopic", "-n", w.namesrv, "-c", CLUSTER, "-t", "deals", *queues)
     for topic in ("rows", "deals"):
@@ -195,11 +199,19 @@ def check_order(judge: Judge) -> None:
 def check_tables(w: Pairs, judge: Judge) -> None:
     """What mqadmin says of a set that is whole."""
     addresses = {(SET, str(i), w.addresses[f"{SET}{i}"]) for i in range(REPLICAS)}
-    assert listed(w, judge) == {*addresses, (OTHER, "0", w.addresses[f"{OTHER}0"])}
+    addresses.add((OTHER, "0", w.addresses[f"{OTHER}0"]))
+    whole = rf"#InSyncSlaveNum\s+{REPLICAS - 1}$"
+
+    def in_sync() -> bool:
+        lines = judge.admin("haStatus", "-n", w.namesrv, "-b", w.addresses[f"{SET}0"])
+        return any(re.match(whole, line) for line in lines)
+
+    wait_until(
+        lambda: listed(w, judge) == addresses, "all to be listed", w.nodes.values(), RECOVER_S
+    )
+    wait_until(in_sync, "all to be in sync", w.nodes.values(), RECOVER_S)
     told = status(w, judge, f"{SET}0")
     assert (told["maxq.role"], told["maxq.isolated"]) == ("master", "false")
-    lines = judge.admin("haStatus", "-n", w.namesrv, "-b", w.addresses[f"{SET}0"])
-    assert any(re.match(rf"#InSyncSlaveNum\s+{REPLICAS - 1}$", line) for line in lines), lines
     lines = judge.admin("consumerProgress", "-n", w.namesrv, "-g", "rows")
     assert "Consume Diff Total: 0" in lines, lines
 
