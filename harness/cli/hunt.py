@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from maxq.harness.cli.given.param_types import Duration, Name
+from maxq.harness.cli.given.param_types import Duration
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
-from maxq.harness.cli.schedules import STORE
+from maxq.harness.cli.schedules import MODE, STORE
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.hunt.hunt import Hunt, labels_of
@@ -29,13 +29,7 @@ MARKDOWN = "hunt.md"
 @click.command()
 @click.option("--target", type=Release(), required=True, help="such as rocketmq:5.5.0")
 @ENVIRONMENT
-@click.option(
-    "--mode",
-    type=Name(list(MODES)),
-    default=MODES[0],
-    show_default=True,
-    help="who says which broker is master: controllers, or, in a pair, its settings",
-)
+@MODE
 @click.option(
     "--seeds",
     type=click.IntRange(0, 10_000),

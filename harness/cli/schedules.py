@@ -60,6 +60,13 @@ STORE = click.option(
     show_default=True,
     help="where run folders go",
 )
+MODE = click.option(
+    "--mode",
+    type=Name(list(MODES)),
+    default=MODES[0],
+    show_default=True,
+    help="who says which broker is master: controllers, or, in a pair, its settings",
+)
 
 
 @click.command()
@@ -149,13 +156,7 @@ def lateness_of(script: Schedule, judged: Judged) -> Iterator[str]:
 @click.option(
     "--mutant", type=Name(mutants.names, "NAME"), default=None, help="with this seeded bug"
 )
-@click.option(
-    "--mode",
-    type=Name(list(MODES)),
-    default=MODES[0],
-    show_default=True,
-    help="who says which broker is master: controllers, or, in a pair, its settings",
-)
+@MODE
 @click.option(
     "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
 )

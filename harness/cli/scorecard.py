@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 from msgspec import convert
 
-from maxq.harness.cli.given.param_types import Alias, Name
+from maxq.harness.cli.given.param_types import Alias
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
-from maxq.harness.cli.schedules import STORE
+from maxq.harness.cli.schedules import MODE, STORE
 from maxq.harness.contracts.target import Profile
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.engine import JOURNAL
@@ -28,13 +28,7 @@ OTHERS = {
 
 @click.command()
 @click.option("--versions", required=True, help="releases, joined by commas, such as 5.3.3,5.5.0")
-@click.option(
-    "--mode",
-    type=Name(list(MODES)),
-    default=MODES[0],
-    show_default=True,
-    help="who says which broker is master: controllers, or, in a pair, its settings",
-)
+@MODE
 @click.option(
     "--profiles",
     default=None,

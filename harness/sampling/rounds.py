@@ -44,8 +44,8 @@ SPREAD = (0.75, 1.25)  # of the time between rounds, lest all faults strike at o
 BUSY_S = 15.0  # between lulls, where there are any
 WINDOW_S = 20.0  # the longest while between two faults of a pair
 MS = 1000
-# Turns a second of all threads of a workload, where they are fewer than a run's rate: the holder of
-# a lock acts when its time has come, and a committed offset is to be old by the next.
+# Turns a second of all threads of a workload that has a rate of its own: the holder of a lock acts
+# when its time has come, and of many delayed messages and transactions few are open at a fault.
 TURNS = {"lock": 40.0, "offsets": 10.0, "delayed": 40.0, "ordered": 40.0, "transactions": 80.0}
 
 
