@@ -123,7 +123,7 @@ class Drawing(NamedTuple):
         """A bag of how long (s) a strike lasts that takes a node away. Without controllers it is
         mostly longer: a slave that acts has to be asked, and brokers check half messages once in a
         while."""
-        return Bag(self.rng, (hold_s, ACTED_S, ACTED_S) if self.pair else (hold_s,))
+        return Bag(self.rng, (hold_s, *3 * (ACTED_S,)) if self.pair else (hold_s,))
 
     def some(self, part: str, *, majority: bool) -> int:
         """A majority, or a minority of at least one, of the brokers or controllers."""

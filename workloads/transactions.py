@@ -45,11 +45,13 @@ from maxq.workloads.following import FINAL_GAP_NS, KEY, Follower, Reads, queues_
 
 TOPIC, PRODUCER_GROUP = "maxq-transactions", "maxq-transactions"
 QUEUES = 2  # of each broker set
-READERS, PRODUCERS = 1, 2  # threads, readers first
+READERS, PRODUCERS = 1, 3  # threads, readers first
 SOON, SILENT, DIES = "soon", "silent", "dies"
-# What is drawn, each row as likely as another. What is late is open when its master is killed.
+# What is drawn, each row as likely as another. All but what ends soon is open for a while, so that
+# some are when their master is killed.
 KINDS: tuple[tuple[Decision, str], ...] = (
-    (COMMIT, SOON), (COMMIT, LATE), (COMMIT, LATE), (COMMIT, SILENT), (COMMIT, DIES),
+    (COMMIT, SOON), (COMMIT, LATE), (COMMIT, LATE), (COMMIT, SILENT), (COMMIT, SILENT),
+    (COMMIT, DIES),
     (ROLL_BACK, SOON), (ROLL_BACK, LATE), (ROLL_BACK, SILENT),
     (OPEN, SILENT),
 )  # fmt: skip

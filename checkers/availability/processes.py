@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from maxq.checkers.availability.service import Awaited, looks_of
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.active_faults import NO_NODE, InForce
-from maxq.checkers.evidence.acts import started_by
 from maxq.checkers.evidence.faults import Ended, Fault, faults
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.fault_facts import GONE, TAMPERS
@@ -100,7 +99,7 @@ def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
             sick |= set(act.nodes)
         elif act.may_start and act.holds:
             # A node that was down moves with its machine, and is not started.
-            sick -= started_by(act) if act.changes_address else set(act.nodes)
+            sick -= act.started if act.changes_address else set(act.nodes)
         force.take(act)
 
 

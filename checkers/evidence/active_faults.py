@@ -90,6 +90,8 @@ class InForce:
     def _node(self, fault: Fault, node: str, *, held: bool) -> None:
         gone, doubts = self._gone.setdefault(node, set()), self._doubts.setdefault(node, set())
         facts = fault.facts
+        if held and node in fault.started:
+            gone.clear()  # a new process is neither down nor held, whatever the last one was
         if not held:
             doubts.add(Doubt(fault.f, fault.effect, proven=False))
         elif facts is None:

@@ -101,7 +101,7 @@ def paired(every: Sequence[Fault]) -> list[Act]:
             later[ANY].append(action)
         if action.ended is not None and _ended_by(action):
             later[ENDS].append(action)
-        if action.ended is not None and started_by(action):
+        if action.ended is not None and action.started:
             for start in action.kinds.starting:
                 if action.f != start:
                     later[start].append(action)
@@ -112,21 +112,11 @@ def paired(every: Sequence[Fault]) -> list[Act]:
     ]
 
 
-def started_by(action: Fault) -> frozenset[str]:
-    """The nodes that an action started beside what it is for, as a change of address may."""
-    result = action.result if isinstance(action.result, dict) else {}
-    return frozenset(
-        str(node)
-        for node, proof in result.items()
-        if isinstance(proof, dict) and isinstance(proof.get("started"), dict)
-    )
-
-
 def _ended_by(action: Fault) -> frozenset[str]:
     """The nodes whose processes an action ended, for a while at least."""
     if action.effect == "down":
         return frozenset(action.nodes) if action.holds else frozenset()
-    return started_by(action)
+    return action.started
 
 
 def _named(heal: Fault, own: Sequence[str], *, ended: bool) -> Collection[str]:
@@ -134,7 +124,7 @@ def _named(heal: Fault, own: Sequence[str], *, ended: bool) -> Collection[str]:
     the process, ends that."""
     if not own or heal.f in own:
         return heal.nodes
-    return _ended_by(heal) if ended else started_by(heal)
+    return _ended_by(heal) if ended else heal.started
 
 
 def _healed(fault: Fault, later: Mapping[str, Sequence[Fault]]) -> dict[str, Fault]:

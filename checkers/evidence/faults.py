@@ -145,6 +145,16 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     @property
+    def started(self) -> frozenset[str]:
+        """The nodes that it started beside what it is for, as a change of address may."""
+        result = self.result if isinstance(self.result, dict) else {}
+        return frozenset(
+            str(node)
+            for node, proof in result.items()
+            if isinstance(proof, dict) and isinstance(proof.get("started"), dict)
+        )
+
+    @property
     def of(self) -> str:
         """The act whose fault this one heals, where a schedule names it."""
         who = self.asked.get("who")

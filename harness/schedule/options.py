@@ -36,10 +36,10 @@ HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskTy
 HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
-COMMITTERS = 2  # of the workload offsets
+COMMITTERS = 4  # of the workload offsets
 DELAYED = 3  # of the workload delayed, one of which reads
 ORDERED = 4  # of the workload ordered, three of which consume
-TRANSACTIONS = 3  # of the workload transactions, one of which reads
+TRANSACTIONS = 4  # of the workload transactions, one of which reads
 SPARES = 2  # brokers that the registration workload owns
 # Where logs get old: small files, and a broker that looks for old ones at once, at any hour.
 RETENTION_KEYS: dict[str, str] = {

@@ -16,7 +16,7 @@ MS_NS = 1_000_000
 def produced(kind: str = "ok") -> list[tuple[int, str, list[object]]]:
     producers = ((1, delay(10 * MS_NS, Produces(n))) for n in range(transactions.PRODUCERS))
     gen = time_limit(20_000 * MS_NS, reserve(*producers))
-    ops = simulate(gen, concurrency=2, complete=after(MS_NS, kind)).invocations
+    ops = simulate(gen, concurrency=transactions.PRODUCERS, complete=after(MS_NS, kind)).invocations
     return [(op.time, op.f, op.value) for op in ops]
 
 

@@ -288,4 +288,4 @@ def test_where_the_threads_of_each_workload_begin() -> None:
     firsts = {"queue": 0, "lock": 7, "registration": 11, "probe": 15, "observe": 17}
     assert layout(every)[0] == firsts
     some = msgspec.structs.replace(every, workload=("lock", "offsets"), broker_sets=2)
-    assert layout(some)[0] == {"lock": 0, "offsets": 4, "probe": 6, "observe": 10}
+    assert layout(some)[0] == {"lock": 0, "offsets": 4, "probe": 8, "observe": 12}

@@ -1,0 +1,35 @@
+"""Which nodes are gone after each action."""
+
+import pytest
+from history_recorder import Recorder
+
+from maxq.checkers.evidence.active_faults import InForce
+from maxq.checkers.evidence.faults import faults
+from maxq.histories.op import NEMESIS
+
+
+def gone_after(*acts: tuple[str, dict[str, object]]) -> frozenset[str]:
+    r, force = Recorder(), InForce()
+    for number, (f, proof) in enumerate(acts):
+        r.begin(NEMESIS, f, f"f{number}")
+        r.end("info", NEMESIS, f, {"b0-0": {"holds": True, **proof}})
+    for fault in faults(r.history):
+        force.take(fault)
+    assert not force.lost
+    return force.state.gone
+
+
+@pytest.mark.parametrize("strike", ["pause", "kill"])
+@pytest.mark.parametrize("f", ["change-address", "restore-address", "restart"])
+def test_a_process_that_another_act_started_is_not_gone(strike: str, f: str) -> None:
+    assert gone_after((strike, {}), (f, {"started": {"pid": 2}})) == frozenset()
+
+
+@pytest.mark.parametrize("f", ["change-address", "restore-address"])
+def test_a_new_address_alone_wakes_nobody(f: str) -> None:
+    assert gone_after(("pause", {}), (f, {})) == {"b0-0"}
+
+
+def test_a_start_without_proof_leaves_a_node_gone() -> None:
+    proof = {"started": {"pid": 2}, "holds": False}
+    assert gone_after(("pause", {}), ("change-address", proof)) == {"b0-0"}
