@@ -47,8 +47,7 @@ def of_names(wanted: Iterable[str]) -> list[str]:
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
     default=None,
-    help="the page of all upgrades, with those of earlier commands; sections of which none was run "
-    "in this store stay as they are",
+    help="the page of all upgrades; what was not run in this store stays as the page has it",
 )
 @BUDGET
 @RESUME

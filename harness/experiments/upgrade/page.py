@@ -48,7 +48,8 @@ def page(trials: Trials, before: str = "") -> str:
 
     Args:
         trials: what was seen.
-        before: the page as it was. A section none of whose upgrades was run here stays as it is.
+        before: the page as it was. A section, or a cell, of which nothing was run here stays as it
+            is.
     """
     return "\n".join(_lines(trials, before)) + "\n"
 
@@ -75,7 +76,7 @@ def _lines(trials: Trials, before: str) -> Iterator[str]:
         yield f"| upgrade | documented | {' | '.join(_columns(group))} | command |"
         yield f"|{'---|' * (len(_columns(group)) + 3)}"
         for upgrade in _of(group):
-            yield _row(upgrade, trials)
+            yield _row(upgrade, trials, kept)
 
 
 def section(text: str, title: str) -> str:
@@ -94,10 +95,24 @@ def _columns(group: Group) -> tuple[Profile, ...]:
     return _of(group)[0].profiles(PROFILES)
 
 
-def _row(upgrade: Upgrade, trials: Trials) -> str:
-    seen = [cell(upgrade, trials.entries(upgrade.name, p)) for p in _columns(upgrade.group)]
+def _row(upgrade: Upgrade, trials: Trials, before: str) -> str:
+    profiles = _columns(upgrade.group)
+    known = _cells_before(upgrade.name, before, len(profiles))
+    seen = [
+        cell(upgrade, entries) if (entries := trials.entries(upgrade.name, p)) else old
+        for p, old in zip(profiles, known, strict=True)
+    ]
     says = upgrade.says or NOBODY
     return f"| {upgrade.name} | {says} | {' | '.join(seen)} | `maxq upgrade {upgrade.name}` |"
+
+
+def _cells_before(name: str, section: str, count: int) -> Sequence[str]:
+    """What a section says was seen of an upgrade, under so many profiles."""
+    for line in section.splitlines():
+        cells = line.strip("| ").split(" | ")
+        if cells[0] == name and len(cells) == count + 3:
+            return cells[2:-1]
+    return [EMPTY] * count
 
 
 def cell(upgrade: Upgrade, entries: Sequence[Entry]) -> str:

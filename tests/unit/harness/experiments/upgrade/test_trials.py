@@ -8,6 +8,7 @@ import pytest
 from maxq.harness.client.stored_logs import StoredLog
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.journal import append
 from maxq.harness.experiments.upgrade import trials as module
@@ -24,8 +25,9 @@ SWITCHES, NEVER, ROLLING = "5.1.0-under-5.1.0", "5.1.1-under-5.1.0", "rolling-5.
 
 
 def entry(name: str = SWITCHES, came: Came = "up", **more: Any) -> Entry:
-    job = Job(name=name, profile="P-SAFE", environment="local")
-    digest = digest_of(BY_NAME[name].schedule("P-SAFE"))
+    profile: Profile = "P-SYNC" if BY_NAME[name].pair else "P-SAFE"
+    job = Job(name=name, profile=profile, environment="local")
+    digest = digest_of(BY_NAME[name].schedule(profile))
     return Entry(job=job, digest=digest, came=came, **more)
 
 
@@ -162,6 +164,20 @@ def test_a_section_of_which_nothing_was_run_here_stays_as_it_is(tmp_path: Path) 
     assert "Gone" not in text
     assert "| upgrade | documented | P-SYNC | command |\n|---|---|---|---|\n" in text
     assert page(made(tmp_path), text) == text
+
+
+def test_a_cell_of_which_nothing_was_run_here_stays_as_it_is(tmp_path: Path) -> None:
+    elsewhere, here = tmp_path / "elsewhere", tmp_path / "here"
+    other = next(u.name for u in upgrades() if u.group == BY_NAME[PAIR].group and u.name != PAIR)
+    for folder, name in ((elsewhere, PAIR), (here, other)):
+        folder.mkdir()
+        append(folder / JOURNAL, entry(name, serves=True, pair=BACK))
+    before, after = page(made(elsewhere)), page(made(here), page(made(elsewhere)))
+    rows = [next(r for r in p.splitlines() if r.startswith(f"| {PAIR} |")) for p in (before, after)]
+    assert rows[0] == rows[1]
+    assert "lost, serves" in rows[0]
+    assert f"| {other} |" in after
+    assert after.count("lost, serves") == 2
 
 
 def test_where_logs_ended_and_what_they_have_now() -> None:
