@@ -19,7 +19,6 @@ healed and masters take messages again. Claims: O1, and of pairs P4 to P6.
 """
 
 import asyncio
-from collections.abc import Sequence
 
 import msgspec
 
@@ -104,11 +103,12 @@ class Last(msgspec.Struct, frozen=True):
 
 
 class OffsetClient:
-    """Commits and asks."""
+    """Commits and asks. All keys of a thread are of one broker set, so that each set has some of
+    every moment, however many processes the threads have come to."""
 
-    def __init__(self, session: OffsetSession, sets: Sequence[str]) -> None:
+    def __init__(self, session: OffsetSession, broker_set: str) -> None:
         self._session = session
-        self._sets = sets
+        self._set = broker_set
         self._answered: dict[int, str] = {}  # by key, which broker did last
 
     async def open(self) -> None:
@@ -116,7 +116,7 @@ class OffsetClient:
 
     async def invoke(self, op: Op) -> Outcome:
         key = op.value if op.f == FETCH_OFFSET else op.value[0]
-        queue = QueueName(TOPIC, self._sets[key % len(self._sets)], key % QUEUES)
+        queue = QueueName(TOPIC, self._set, key % QUEUES)
         name = f"maxq-{key}"
         if op.f == FETCH_OFFSET:
             done = await self._session.fetch(queue, name)
@@ -150,7 +150,7 @@ def offsets_workload(
     sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
 
     def client(thread: int) -> Client:
-        return OffsetClient(OffsetSession(routes, cluster.dial, group), sets)
+        return OffsetClient(OffsetSession(routes, cluster.dial, group), sets[thread % len(sets)])
 
     return Workload(
         name="offsets",

@@ -113,23 +113,24 @@ def _asked(
 
 
 def _moved(history: History, sent: str, read: str) -> int:
-    """How many messages were read first at another broker set than the one that took them."""
+    """How many messages were read at another broker set than the one that took them, whether or
+    not they were also read at that one."""
     home: dict[int, str] = {}
     for op in history.of_f(sent):
         if op.type == "ok" and isinstance(op.value, list) and type(op.value[0]) is int:
             home[op.value[0]] = _set(op)
-    first = _first(history.of_f(read))
-    return sum(bool(at) and first.get(value, at) != at for value, at in home.items())
+    at = _read_at(history.of_f(read))
+    return sum(bool(taken_by) and bool(at[value] - {taken_by, ""}) for value, taken_by in home.items())
 
 
-def _first(reads: Sequence[Op]) -> Mapping[int, str]:
-    """The broker set at which each message was read first."""
-    found: dict[int, str] = {}
+def _read_at(reads: Sequence[Op]) -> Mapping[int, set[str]]:
+    """The broker sets at which each message was read."""
+    found: dict[int, set[str]] = defaultdict(set)
     for op in reads:
         if op.type == "ok" and isinstance(op.value, list):
             for value in op.value:
                 if type(value) is int:
-                    found.setdefault(value, _set(op))
+                    found[value].add(_set(op))
     return found
 
 

@@ -188,7 +188,7 @@ class Brokers:
 def test_a_broker_that_took_over_is_asked_before_it_is_given_more() -> None:
     async def run() -> None:
         session: Any = Brokers()
-        client = OffsetClient(session, ["b0"])
+        client = OffsetClient(session, "b0")
 
         async def does(f: str, value: Any) -> Any:
             done = await client.invoke(Op("invoke", 3, f, value))
