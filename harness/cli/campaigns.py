@@ -1,16 +1,18 @@
 """The command ``maxq campaign``."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Duration
+from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Duration, Name
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments import campaign
 from maxq.harness.experiments.engine import JOURNAL
-from maxq.harness.experiments.mutants import WANTED, MutantCampaign, table
+from maxq.harness.experiments.mutants import WANTED, MutantCampaign, names_of, table
+from maxq.harness.schedule.options import MODES
 
 MUTANTS = Path("mutants")
 
@@ -26,15 +28,26 @@ MUTANTS = Path("mutants")
 )
 @click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
 @click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
+@click.option(
+    "--mode",
+    type=Name(list(MODES)),
+    default=None,
+    help="of `mutants` only those that run with controllers, or in a pair",
+)
 @PLUGIN_OPTION
-def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -> int:
+def campaign_command(
+    file: Path, store: Path, fresh: bool, budget: int | None, mode: str | None
+) -> int:
     """Run a campaign: a TOML file of cells, or one that comes with Max-Q, such as acceptance;
     `mutants` runs every seeded bug in the simulator until it is caught.
 
     The same command again goes on where the last one was cut off.
     """
     if file == MUTANTS:
-        return run_mutants(store, fresh=fresh, budget_ns=budget)
+        names = () if mode is None else names_of(pairs=mode == MODES[1])
+        return run_mutants(store, fresh=fresh, budget_ns=budget, names=names)
+    if mode is not None:
+        raise click.UsageError("--mode is of `maxq campaign mutants`; cells have their own")
     try:
         found = campaign.read_campaign(file)
         planned = Duration().convert(found.budget, None, None) if found.budget else None
@@ -66,12 +79,15 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
     return 0 if runs.next() is None else 2
 
 
-def run_mutants(store: Path, *, fresh: bool, budget_ns: int | None) -> int:
-    """Run the campaign of mutants; the exit code: 0 if enough are caught, 2 if it is not over."""
+def run_mutants(
+    store: Path, *, fresh: bool, budget_ns: int | None, names: Sequence[str] = ()
+) -> int:
+    """Run the campaign of certain mutants, or all; the exit code: 0 if enough are caught, 2 if it
+    is not over."""
     folder = store.resolve() / "campaigns" / "mutants"
     if fresh:
         (folder / JOURNAL).unlink(missing_ok=True)
-    found = MutantCampaign(folder, jobs=os.cpu_count() or 1)
+    found = MutantCampaign(folder, jobs=os.cpu_count() or 1, names=names)
 
     def line() -> str:
         rows = list(found.rows())

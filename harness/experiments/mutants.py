@@ -105,6 +105,15 @@ def catches(result: SeedResult, about: About) -> bool:
     return bool(accused(result) - (frozenset() if about.claim in LIVENESS else LIVENESS))
 
 
+def names_of(*, pairs: bool) -> list[str]:
+    """The mutants that run in a pair, or those that run with controllers."""
+    return [name for name in mutants.names() if _in_pair(name) == pairs]
+
+
+def _in_pair(name: str) -> bool:
+    return mutants.about(name).family in mutants.PAIRS
+
+
 class MutantCampaign:
     """Mutants under random seeds, with a journal: what was done by this very source is not done
     again.
@@ -211,8 +220,7 @@ class MutantCampaign:
 def run_trial(trial: Trial) -> SeedResult:
     """Run a seed of a mutant."""
     job, seed = trial
-    pairs = mutants.about(job.mutant).family in mutants.PAIRS
-    return run_seed(seed, mutant=job.mutant, pairs=pairs)
+    return run_seed(seed, mutant=job.mutant, pairs=_in_pair(job.mutant))
 
 
 def kept_of(mutant: str, result: SeedResult) -> dict[str, object]:

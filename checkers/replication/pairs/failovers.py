@@ -120,7 +120,9 @@ def _moved(history: History, sent: str, read: str) -> int:
         if op.type == "ok" and isinstance(op.value, list) and type(op.value[0]) is int:
             home[op.value[0]] = _set(op)
     at = _read_at(history.of_f(read))
-    return sum(bool(taken_by) and bool(at[value] - {taken_by, ""}) for value, taken_by in home.items())
+    return sum(
+        bool(taken_by) and bool(at[value] - {taken_by, ""}) for value, taken_by in home.items()
+    )
 
 
 def _read_at(reads: Sequence[Op]) -> Mapping[int, set[str]]:

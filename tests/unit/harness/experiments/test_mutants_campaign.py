@@ -20,6 +20,7 @@ from maxq.harness.experiments.mutants import (
     accused,
     catches,
     kept_of,
+    names_of,
     seen_in,
     table,
 )
@@ -221,3 +222,9 @@ def test_the_table(tmp_path: Path) -> None:
 
 def test_all_mutants_take_part_if_none_are_named() -> None:
     assert [r.about.name for r in MutantCampaign(Path(), jobs=1).rows()] == mutants.names()
+
+
+def test_those_of_one_mode_take_part() -> None:
+    pairs, others = names_of(pairs=True), names_of(pairs=False)
+    assert ("all_slaves_act" in pairs, "term_forgotten" in others) == (True, True)
+    assert sorted((*pairs, *others)) == sorted(mutants.names())
