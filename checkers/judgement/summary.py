@@ -70,13 +70,21 @@ def acting(results: Results) -> str:
         plural = "" if back == 1 else "s"
         said.append(f"{back} time{plural} a master came back into its group{offsets}")
     moved = [
-        f"{n:,} {what}{'' if n == 1 else 's'}"
-        for n, what in ((of[failovers.DELAYED_MOVED], "delayed message"),
-                        (of[failovers.HALF_MOVED], "transaction")) if n
-    ]  # fmt: skip
+        _moved(n, of[f"{name}{failovers.TWICE}"], what)
+        for name, what in (
+            (failovers.DELAYED_MOVED, "delayed message"),
+            (failovers.HALF_MOVED, "transaction"),
+        )
+        if (n := of[name])
+    ]
     if moved:
         said.append(f"{' and '.join(moved)} came from another broker set meanwhile")
     return "; ".join(said)
+
+
+def _moved(n: int, twice: int, what: str) -> str:
+    also = f" ({twice:,} from their own set as well)" if twice else ""
+    return f"{n:,} {what}{'' if n == 1 else 's'}{also}"
 
 
 def word(results: Results) -> str:

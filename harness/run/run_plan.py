@@ -323,7 +323,7 @@ def _whole(
         heal,
         any_of(awaited, *composed.finals(["probe"])),
         *(_quiet_failover(composed) if "offsets" in options.workload and options.elects else ()),
-        composed.finals(options.workload),
+        any_of(*composed.finals(options.workload)),
         *(_last_election(composed) if options.elects and not each else ()),
         composed.finals(["observe"]),
         *(

@@ -53,6 +53,17 @@ def test_offsets_of_pairs_are_judged_alike(tmp_path: Path) -> None:
     assert _by_columns(path).results == local
 
 
+def test_returns_of_masters_are_counted_alike(tmp_path: Path) -> None:
+    """Of offsets that a slave took for its master, a count goes through every commit."""
+    script = schedule_of("empty_group_goes_online")
+    path = run_test(
+        options_for(script), tmp_path, quiet=True, context=RunContext(script=script)
+    ).stored.path
+    local = stored_run.judge_stored(path).results
+    assert local.counts["failovers:returned-offsets"] == 1
+    assert _by_columns(path).results == local
+
+
 def _each_is_invalid_alone(path: Path, found: Sequence[Counterexample], folder: Path) -> None:
     assert run_cli(["check", str(path), "--minimal", str(folder)]) == (1 if found else 0)
     for number, each in enumerate(found, start=1):

@@ -10,8 +10,10 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
-from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.observations import Sighting, replica_sightings
 from maxq.histories.history import History
 from maxq.histories.observed import (
@@ -23,46 +25,111 @@ from maxq.histories.observed import (
     SEND_HALF,
     ReplicaView,
 )
-from maxq.histories.op import HistoryError, Op
+from maxq.histories.op import Op
 
 ACTED, ACTING_MS, RETURNED = "acted", "acting-ms", "returned"
 DELAYED_MOVED, HALF_MOVED = "delayed-moved", "transactions-moved"
+TWICE = "-twice"  # of what moved, what came from its own broker set as well
 ASKED = "returned-offsets"
-NAMES = (ACTED, ACTING_MS, RETURNED, DELAYED_MOVED, HALF_MOVED, ASKED)
+NAMES = (
+    *(ACTED, ACTING_MS, RETURNED, ASKED),
+    *(f"{moved}{twice}" for moved in (DELAYED_MOVED, HALF_MOVED) for twice in ("", TWICE)),
+)
 MOVED = ((DELAYED_MOVED, SEND_DELAYED, READ_DELAYED), (HALF_MOVED, SEND_HALF, READ_TRANSACTIONS))
 
 
-class Failovers:
+class Asked(NamedTuple):
+    """What a broker answered about a key: a commit, or what is committed. `ok` False: nobody knows
+    whether it took the commit."""
+
+    f: str
+    ok: bool
+    node: str
+    at: int
+
+
+class Known(NamedTuple):
+    """Which broker has an address, and the answers by which each was in its group again."""
+
+    nodes: Mapping[str, str]
+    back: Mapping[str, Sequence[int]]
+
+
+Return = tuple[str, int]  # a broker, and which of its returns
+
+
+class Failovers(KeyedChecker):
     """The counts. See the module's text."""
 
     name = "failovers"
     claims: tuple[str, ...] = ()
+    reads = frozenset((COMMIT_OFFSET, FETCH_OFFSET))
 
-    def check(self, history: History, context: Context) -> Verdict:
-        try:
-            return Verdict(checker=self.name, counts=_counts(history))
-        except HistoryError as error:
-            return unreadable(self, error)
+    def prepare(self, history: History, context: Context) -> Known:
+        said = _said(history)
+        return Known(
+            nodes={s.view.address: name for name, seen in said.items() for s in seen},
+            back={name: _returned(seen) for name, seen in said.items()},
+        )
+
+    def rows(self, event: Event, known: Known) -> Iterator[tuple[int, Asked]]:
+        op, begun = event.op, event.begun
+        if begun is None or op.type not in ("ok", "info"):
+            return
+        key = begun.value[0] if isinstance(begun.value, list) else begun.value
+        node = known.nodes.get((op.ext or {}).get("broker", ""), "")
+        if type(key) is int:
+            yield key, Asked(op.f, op.type == "ok", node, op.index)
+
+    def judge(
+        self, key: int, rows: Sequence[Asked], known: Known, more: object = None
+    ) -> set[Return]:
+        """The returns of masters each of which was asked for an offset that nobody had committed
+        since another broker of its set took it."""
+        taken_by = ""  # who took the last commit; empty: unknown
+        found = set[Return]()
+        for row in rows:
+            if row.f == COMMIT_OFFSET:
+                taken_by = row.node if row.ok else ""
+            elif row.ok and taken_by not in ("", row.node):
+                times = bisect_right(known.back.get(row.node, ()), row.at)
+                found |= {(row.node, times)} if times else set()
+        return found
+
+    def conclude(
+        self,
+        history: History,
+        context: Context,
+        known: Known,
+        results: Mapping[int, set[Return]],
+    ) -> Verdict:
+        counts = _counts(history)
+        if results:
+            counts[ASKED] = len(set[Return]().union(*results.values()))
+        return Verdict(checker=self.name, counts=counts)
 
 
-def _counts(history: History) -> dict[str, int]:
+def _said(history: History) -> Mapping[str, Sequence[Sighting[ReplicaView]]]:
+    """What each broker said of itself, in order."""
     said: dict[str, list[Sighting[ReplicaView]]] = defaultdict(list)
     for s in replica_sightings(history):
         said[s.view.node].append(s)
+    return said
+
+
+def _counts(history: History) -> dict[str, int]:
+    """What is counted without looking at each request."""
+    said = _said(history)
     spans = [span for seen in said.values() for span in _acting(seen)]
     found = {
         ACTED: len(spans),
         ACTING_MS: sum(spans) // 1_000_000,
-        RETURNED: sum(map(_returns, said.values())),
+        RETURNED: sum(len(_returned(seen)) for seen in said.values()),
     }
     totals = history.totals
-    if totals[COMMIT_OFFSET, "ok"]:
-        found[ASKED] = len(_asked(history, said))
-    found |= {
-        name: _moved(history, sent, read)
-        for name, sent, read in MOVED
-        if totals[sent, "ok"] or totals[sent, "info"]
-    }
+    for name, sent, read in MOVED:
+        if totals[sent, "ok"] or totals[sent, "info"]:
+            found[name], found[f"{name}{TWICE}"] = _moved(history, sent, read)
     return found
 
 
@@ -79,50 +146,23 @@ def _acting(seen: Sequence[Sighting[ReplicaView]]) -> Iterator[int]:
         yield last.at_ns - first.begun_ns
 
 
-def _returns(seen: Sequence[Sighting[ReplicaView]]) -> int:
-    """How often a broker was isolated, and then was not, so that it is in its group again."""
-    return len(_returned(seen))
-
-
 def _returned(seen: Sequence[Sighting[ReplicaView]]) -> list[int]:
-    """The indices of the answers by which a broker was in its group again."""
+    """The indices of the answers by which a broker was in its group again: it was isolated, and
+    then was not."""
     told = [s for s in seen if isinstance(s.view.isolated, bool)]
     return [s.at for was, s in pairwise(told) if was.view.isolated and not s.view.isolated]
 
 
-def _asked(
-    history: History, said: Mapping[str, Sequence[Sighting[ReplicaView]]]
-) -> set[tuple[str, int]]:
-    """The returns of masters each of which was asked for an offset that nobody had committed since
-    another broker of its set took it, as a broker and which of its returns."""
-    whose = {s.view.address: name for name, seen in said.items() for s in seen}
-    back = {name: _returned(seen) for name, seen in said.items()}
-    last: dict[object, str] = {}  # who took a key's last commit; empty: unknown
-    found = set[tuple[str, int]]()
-    for op in history.of_f(COMMIT_OFFSET, FETCH_OFFSET):
-        if op.type not in ("ok", "info") or not isinstance(op.value, list):
-            continue
-        key, node = op.value[0], whose.get((op.ext or {}).get("broker", ""), "")
-        if op.f == COMMIT_OFFSET:
-            last[key] = node if op.type == "ok" else ""
-            continue
-        times = bisect_right(back.get(node, ()), op.index)
-        if times and last.get(key, node) not in ("", node):
-            found.add((node, times))
-    return found
-
-
-def _moved(history: History, sent: str, read: str) -> int:
-    """How many messages were read at another broker set than the one that took them, whether or
-    not they were also read at that one."""
+def _moved(history: History, sent: str, read: str) -> tuple[int, int]:
+    """How many messages were read at another broker set than the one that took them, and how many
+    of these at that one too."""
     home: dict[int, str] = {}
     for op in history.of_f(sent):
         if op.type == "ok" and isinstance(op.value, list) and type(op.value[0]) is int:
             home[op.value[0]] = _set(op)
     at = _read_at(history.of_f(read))
-    return sum(
-        bool(taken_by) and bool(at[value] - {taken_by, ""}) for value, taken_by in home.items()
-    )
+    moved = [own in at[value] for value, own in home.items() if own and at[value] - {own, ""}]
+    return len(moved), sum(moved)
 
 
 def _read_at(reads: Sequence[Op]) -> Mapping[int, set[str]]:

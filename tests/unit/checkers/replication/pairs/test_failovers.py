@@ -45,7 +45,9 @@ def failed_over() -> Told:
 
 def test_each_time_a_slave_acted_and_what_moved_is_counted() -> None:
     assert counted(failed_over()) == {
-        "acted": 2, "acting-ms": 5000, "returned": 1, "delayed-moved": 1, "transactions-moved": 1,
+        "acted": 2, "acting-ms": 5000, "returned": 1,
+        "delayed-moved": 1, "delayed-moved-twice": 1,
+        "transactions-moved": 1, "transactions-moved-twice": 0,
     }  # fmt: skip
 
 
@@ -83,6 +85,7 @@ def test_it_is_said_in_words() -> None:
 
     assert said(failed_over()) == (
         "2 times a slave acted for its master, 5.0 s in all; 1 time a master came back into its "
-        "group; 1 delayed message and 1 transaction came from another broker set meanwhile"
+        "group; 1 delayed message (1 from their own set as well) and 1 transaction came from "
+        "another broker set meanwhile"
     )
     assert said(Told()) == ""
