@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from maxq.checkers.core.api import ClaimVerdict
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.judgement.summary import lost_of
 from maxq.harness.cluster.deployment import SetupFailed
@@ -144,10 +145,25 @@ def measure(job: Job, folder: Path) -> Entry:
     except (EnvironmentLost, EnvironmentUnavailable, OSError) as error:
         return msgspec.structs.replace(entry, came="failed", error=f"{error}"[:ERROR_MAX])
     found = judged_entry(entry, judged, upgrade)
-    if upgrade.pair and (found.pair is None or found.pair.paused is None):
-        found = msgspec.structs.replace(found, came="failed", error=TOO_SLOW)
+    if why := unsaid(found, upgrade, judged.results.claims.get("S13")):
+        found = msgspec.structs.replace(found, came="failed", error=why[:ERROR_MAX])
     (judged.stored.path / SEEN).write_text(f"{upgrade.name}: {found.seen}\n")
     return found
+
+
+def unsaid(found: Entry, upgrade: Upgrade, service: ClaimVerdict | None) -> str:
+    """Why a run does not say what came of an upgrade; empty: it does.
+
+    Args:
+        found: what it says.
+        upgrade: of what.
+        service: whether the cluster served at the end (S13).
+    """
+    if upgrade.pair and (found.pair is None or found.pair.paused is None):
+        return TOO_SLOW
+    if service is not None and service.status == "not judged":
+        return f"whether the cluster serves was not judged: {service.why}"
+    return ""
 
 
 def judged_entry(entry: Entry, judged: Judged, upgrade: Upgrade) -> Entry:

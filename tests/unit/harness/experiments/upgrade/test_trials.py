@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from maxq.checkers.core.api import ClaimVerdict
 from maxq.harness.client.stored_logs import StoredLog
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import EnvironmentUnavailable
@@ -16,7 +17,15 @@ from maxq.harness.experiments.upgrade.logs import Before, Replica, measured, wor
 from maxq.harness.experiments.upgrade.page import cell, page, section
 from maxq.harness.experiments.upgrade.pair_outcomes import Absence, PairOutcome
 from maxq.harness.experiments.upgrade.plans import Expected, Upgrade, upgrades
-from maxq.harness.experiments.upgrade.trials import Came, Entry, Job, Trials, measure
+from maxq.harness.experiments.upgrade.trials import (
+    TOO_SLOW,
+    Came,
+    Entry,
+    Job,
+    Trials,
+    measure,
+    unsaid,
+)
 from maxq.harness.schedule.format import digest_of
 
 BY_NAME = {upgrade.name: upgrade for upgrade in upgrades()}
@@ -149,6 +158,15 @@ def test_a_cell_of_a_pair_says_who_acted_and_who_came_back() -> None:
         "master; the master is back 1.7 s after its start; master paused: the slave does not act, "
         "routes go on showing the master; 0 of 900 lost, serves at the end"
     )
+
+
+def test_a_run_that_was_not_judged_to_its_end_says_nothing() -> None:
+    served, late = ClaimVerdict(claim="S13", status="kept"), "the harness was woken late"
+    doubt = ClaimVerdict(claim="S13", status="not judged", why=late)
+    plain, pair = BY_NAME[SWITCHES], BY_NAME[PAIR]
+    assert unsaid(entry(), plain, served) == unsaid(entry(PAIR, pair=BACK), pair, None) == ""
+    assert unsaid(entry(), plain, doubt).endswith(late)
+    assert unsaid(entry(PAIR), pair, served) == TOO_SLOW
 
 
 def test_a_section_of_which_nothing_was_run_here_stays_as_it_is(tmp_path: Path) -> None:
