@@ -161,6 +161,7 @@ def _looks(
 ) -> list[tuple[float, int]]:
     """What its box looks like: as it answered, unless it was known to be down or suspended."""
     seen = [(time.at(s.start_ns), LOOKS.index(s.state)) for s in lane.segments] if lane else []
+    seen = sorted([*seen, *((x, 0) for x in _unseen(time, lane))])
     gone = [
         (*span_of(time, _struck_ns(band), band.end_ns(node)), LOOKS.index(str(band.act.effect)))
         for band in bands if band.act.effect in GONE
@@ -180,7 +181,13 @@ def _words(time: TimeScale, lane: Lane | None) -> list[tuple[float, str]]:
         state = "no answer" if s.state == "silent" else s.state
         said = " ".join(part for part in dict.fromkeys((state, s.label)) if part)
         found.append((time.at(s.start_ns), clean(said)[:WORDS_MAX]))
-    return _changes(found)
+    return _changes(sorted([*found, *((x, "") for x in _unseen(time, lane))]))
+
+
+def _unseen(time: TimeScale, lane: Lane | None) -> list[float]:
+    """Where nothing is known of it from there on, but for the end of the run."""
+    last = time.at(time.end_ns)
+    return [x for at in lane.unseen() if (x := time.at(at)) < last] if lane is not None else []
 
 
 def _struck(time: TimeScale, node: str, bands: Sequence[Band]) -> list[tuple[float, str]]:

@@ -1,12 +1,13 @@
 """What observers saw of the cluster, as lanes of a timeline: a state and how long it was seen.
 
 An answer is true at one instant between its question and itself. A lane draws a state from the
-answer that showed it to the next answer, so a change is drawn late by up to one round of questions.
+answer that showed it to the next answer, so a change is drawn late by up to one round of questions;
+where nobody was asked for longer than `UNASKED_NS`, it draws nothing from the last answer on.
 Answers of another shape are left out here; whoever judges them has said so.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -29,6 +30,7 @@ State = Literal[
 ]
 NOT_LEADER = "CONTROLLER_NOT_LEADER"
 LANES_MAX, SEGMENTS_MAX = 60, 1500
+UNASKED_NS = 10_000_000_000  # many rounds of questions
 NO_MASTER = "no master"
 
 
@@ -53,6 +55,11 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     segments: tuple[Segment, ...]
     dropped: int = 0
+
+    def unseen(self) -> Iterator[int]:
+        """The times (ns) from which on nothing is drawn."""
+        starts = {segment.start_ns for segment in self.segments}
+        yield from (s.end_ns for s in self.segments if s.end_ns not in starts)
 
 
 class Lanes(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,17 +235,20 @@ def _role(view: ReplicaView | None) -> State:
 
 
 def _extend(found: list[Segment], segment: Segment) -> None:
-    """Add a state, unless it is the one that was seen before."""
-    if found and (found[-1].state, found[-1].label) == (segment.state, segment.label):
-        return
+    """Add a state, unless it is the one that was seen before. The last one ends where it was seen
+    last."""
     if found:
-        found[-1] = msgspec.structs.replace(found[-1], end_ns=segment.start_ns)
+        asked = segment.start_ns - found[-1].end_ns <= UNASKED_NS
+        if asked:
+            found[-1] = msgspec.structs.replace(found[-1], end_ns=segment.start_ns)
+        if asked and (found[-1].state, found[-1].label) == (segment.state, segment.label):
+            return
     found.append(segment)
 
 
 def _lane(name: str, node: str, found: list[Segment], end_ns: int) -> Lane:
-    if found:
-        found[-1] = msgspec.structs.replace(found[-1], end_ns=max(end_ns, found[-1].start_ns))
+    if found and 0 < end_ns - found[-1].end_ns <= UNASKED_NS:
+        found[-1] = msgspec.structs.replace(found[-1], end_ns=end_ns)
     kept = found
     if len(found) > SEGMENTS_MAX:  # the longest stay, in their order
         lengths = sorted((s.end_ns - s.start_ns for s in found), reverse=True)

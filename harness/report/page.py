@@ -19,7 +19,7 @@ from maxq.harness.report.bands import Actions, actions
 from maxq.harness.report.cluster import picture
 from maxq.harness.report.evidence import Evidence, Group, grouped
 from maxq.harness.report.examples.diagram import stylesheet
-from maxq.harness.report.lanes import Lane, Lanes, lanes
+from maxq.harness.report.lanes import UNASKED_NS, Lane, Lanes, lanes
 from maxq.harness.report.markup import Child, Html, clean, el, join, policy, short
 from maxq.harness.report.measures import windows
 from maxq.harness.report.plot import (
@@ -177,7 +177,8 @@ def _timeline(page: Page) -> Html:
     notes = (
         "A state is drawn from the answer that showed it to the next one, so a change appears up "
     )
-    notes += "to one round of questions late."
+    notes += "to one round of questions late. Where nobody was asked for "
+    notes += f"{UNASKED_NS // 1_000_000_000} s nothing is drawn."
     notes += f" {seen.left_out} lines are left out." if seen.left_out else ""
     notes += f" {dropped} states are too short to be drawn here." if dropped else ""
     notes += f" {hidden} faults on nodes are not drawn, for their number." if hidden else ""

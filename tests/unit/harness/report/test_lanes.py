@@ -26,6 +26,17 @@ def test_who_acts_and_who_is_isolated_is_drawn_as_that() -> None:
     assert "b0-1: slave, acts for its master (op 5)" in titles
 
 
+def test_nothing_is_drawn_where_nobody_was_asked() -> None:
+    r = Told()
+    for at in (1, 5, 6, 30, 31, 33):
+        r.says(at, "b0-0", acting=False)
+    [lane] = lanes(r.history, 60_000_000_000, ["b0"], []).nodes
+    spans = [(s.start_ns // 10**9, s.end_ns // 10**9) for s in lane.segments]
+    assert spans == [(1, 6), (30, 33)]
+    assert [at // 10**9 for at in lane.unseen()] == [6, 33]
+    assert lanes(r.history, 40_000_000_000, ["b0"], []).nodes[0].segments[-1].end_ns == 40 * 10**9
+
+
 def test_a_legend_has_what_is_drawn_and_no_more() -> None:
     legend = state_legend(returned()).text
     assert "slave that acts for its master" in legend
