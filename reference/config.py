@@ -136,6 +136,9 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     broker_not_active_timeout_millis: Millis = 10_000  # ms until a silent broker is evicted
     send_heartbeat_timeout_millis: Millis = 1000  # ms
     compatible_with_old_name_srv: bool = True  # heartbeats as 322, the group by a route
+    # Commits, and steps of delay levels, after which the version of the table goes on.
+    consumer_offset_update_version_step: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 500
+    delay_offset_update_version_step: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 200
     ha_master_address: str = ""  # ip:port of the HA port; empty: as the name servers say
     ha_max_gap_not_in_sync: Annotated[int, Meta(ge=1, le=2**62)] = 268_435_456  # bytes
     store_path_root_dir: str = "/var/lib/rocketmq/store"

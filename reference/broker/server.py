@@ -81,6 +81,8 @@ class Broker:
             auto_create=config.auto_create_topic_enable,
             default_queues=config.default_topic_queue_nums,
             in_group=config.enable_slave_acting_master,
+            offset_step=config.consumer_offset_update_version_step,
+            delay_step=config.delay_offset_update_version_step,
         )
         self._tables.permission = config.broker_permission
 

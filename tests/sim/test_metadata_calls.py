@@ -127,10 +127,11 @@ def test_the_offsets_of_groups(cluster: Cluster) -> None:
 # --- a slave's pull ----------------------------------------------------------------------------
 
 
-def tables(host: Host) -> Tables:
+def tables(host: Host, *, offset_step: int = 500, delay_step: int = 200) -> Tables:
     made = Tables(
-        host, "/slave/config", cluster="c", broker_name="b", auto_create=True, default_queues=8
-    )
+        host, "/slave/config", cluster="c", broker_name="b", auto_create=True, default_queues=8,
+        offset_step=offset_step, delay_step=delay_step,
+    )  # fmt: skip
     made.load({})
     return made
 
@@ -161,6 +162,19 @@ def pulling(cluster: Cluster, *masters: str, follows: Callable[[], bool] = lambd
     cluster.until(task.done)
     task.result()
     return made
+
+
+def test_versions_go_on_with_every_so_many_updates(cluster: Cluster) -> None:
+    """`consumerOffsetUpdateVersionStep`, `delayOffsetUpdateVersionStep`."""
+    _, host = cluster.world.process(cluster.machines["b2"])
+    made = tables(host, offset_step=3, delay_step=2)
+    counters = []
+    for n in range(1, 8):
+        made.commit_offset("t", "g", 0, n)
+        made.deliver_from(1, n)
+        counters.append((made.offset_version.counter, made.delay.data_version.counter))
+    assert counters == [(0, 0), (0, 1), (1, 1), (1, 2), (1, 2), (2, 3), (2, 3)]
+    assert made.offset_table().data_version == made.offset_version
 
 
 def test_a_slave_of_ours_copies_a_master_of_ours(cluster: Cluster) -> None:

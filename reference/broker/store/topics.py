@@ -61,6 +61,8 @@ class Tables:
         default_queues: number of queues of such topics at most.
         in_group: whether the group has a topic, by whose route old name servers tell its members,
             and slaves that act.
+        offset_step: after so many commits the version of consumer offsets goes on.
+        delay_step: after so many steps of delay levels that of their progress does.
     """
 
     def __init__(
@@ -73,8 +75,11 @@ class Tables:
         auto_create: bool,
         default_queues: int,
         in_group: bool = False,
+        offset_step: int = 500,
+        delay_step: int = 200,
     ) -> None:
         self._host = host
+        self._offset_updates, self._delay_updates = Updates(offset_step), Updates(delay_step)
         self.folder = folder
         self.topics: dict[str, TopicConfig] = {}
         self.groups: dict[str, SubscriptionGroupConfig] = {}
@@ -286,6 +291,8 @@ class Tables:
         """Remember how far a group is in a queue, until the next save only in memory."""
         self.offsets.setdefault(f"{topic}@{group}", {})[queue_id] = offset
         self._offsets_dirty = True
+        if self._offset_updates.is_step():
+            self.offset_version = self._next_version(self.offset_version)
 
     def offset(self, topic: str, group: str, queue_id: int) -> int | None:
         """How far a group is in a queue."""
@@ -344,7 +351,10 @@ class Tables:
         """Remember how far the messages of a delay level are delivered for good; until the next
         save only in memory."""
         table = {**self.delay.offset_table, level: offset}
-        self.delay = DelayOffsets(data_version=self.delay.data_version, offset_table=table)
+        version = self.delay.data_version
+        if self._delay_updates.is_step():
+            version = self._next_version(version)
+        self.delay = DelayOffsets(data_version=version, offset_table=table)
         self._delay_dirty = True
 
     async def save_delay(self) -> None:
@@ -412,6 +422,19 @@ class Tables:
             await self._save(self._modes_path, theirs)
             if valid():
                 self.modes = theirs
+
+
+class Updates:
+    """Counts updates of a table whose version goes on with each so many of them."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+        self._count = 0
+
+    def is_step(self) -> bool:
+        """Count one; whether the version goes on by it."""
+        self._count += 1
+        return self._count % self._step == 0
 
 
 def _age(version: DataVersion) -> tuple[int, int, int]:
