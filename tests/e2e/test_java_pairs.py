@@ -45,7 +45,11 @@ COMMON: dict[str, object] = {
     "mappedFileSizeConsumeQueue": 600_000,
 }
 
-pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(FETCH_S + COMPILE_S + 240)]
+pytestmark = [
+    pytest.mark.rocketmq,
+    pytest.mark.waits,
+    pytest.mark.timeout(FETCH_S + COMPILE_S + 240),
+]
 
 
 class Pairs:
