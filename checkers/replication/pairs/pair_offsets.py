@@ -256,18 +256,18 @@ _COUNTS = {"P4": _taken, "P5": _flushed, "P6": _copied}
 
 def _lost(claim: str, kept: Asked, fetch: Asked) -> Found:
     taken = f"Group {kept.key} committed offset {kept.offset} to {kept.node} (op {kept.at})"
-    got = f"got {fetch.offset} by {fetch.node}"
-    master = f"{got}, its master (op {fetch.at})"
+    got = f"answered {fetch.offset} (op {fetch.at})"
     detail = {
         "key": kept.key, "committed": kept.offset, "fetched": fetch.offset, "node": fetch.node,
     }  # fmt: skip
     ops = (kept.at, fetch.at)
     if claim == "P4":
-        text = f"{taken}, a slave that acted, and {master}, which has come online since."
+        text = f"{taken}, a slave that acted. Its master {fetch.node}, online since then, {got}."
         return Found("P4", "acting-offset-lost", ops, text, detail)
     if claim == "P5":
-        text = f"{taken}, which had the time to write it, and after a restart {master}."
+        text = f"{taken}, which had the time to write it. After a restart the same broker {got}."
         return Found("P5", "written-offset-lost", ops, text, detail)
-    slave = f"{got}, its slave (op {fetch.at})"
-    text = f"{taken}, and {slave}, which had the time to copy it before the fault."
+    text = (
+        f"{taken}. Its slave {fetch.node}, which had the time to copy it before the fault, {got}."
+    )
     return Found("P6", "copied-offset-lost", ops, text, detail)
