@@ -65,6 +65,7 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
 AWAIT_LEVEL, REPLICA_LOG, LATE_MS = "await-level", "replica-log", "late-ms"
 COMMIT_OFFSET, FETCH_OFFSET = "commit-offset", "fetch-offset"
 SEND_DELAYED, READ_DELAYED = "send-delayed", "read-delayed"
+SEND_DELAYED_ALONE = "send-delayed-alone"  # of a topic that one broker set has
 SEND_ORDERED, READ_ORDERED = "send-ordered", "read-ordered"
 COMMIT_ORDERED = "commit-ordered"
 ORDERED_KEYS = 1000  # from here on keys of locks are those of the workload ordered

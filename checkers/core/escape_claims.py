@@ -19,7 +19,12 @@ ESCAPE: tuple[Claim, ...] = (
         in_pairs=COPIED,
         grounds=(RECOVERY,),
         checker="delayed",
-        mutants=("escapes_to_read_only", "never_escapes", "progress_before_put"),
+        mutants=(
+            "escapes_to_read_only",
+            "never_escapes",
+            "one_blocks_the_level",
+            "progress_before_put",
+        ),
     ),
     Claim(
         id="E2",

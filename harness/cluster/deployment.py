@@ -12,7 +12,7 @@ Spares have machines and can be started, ended, wiped and
 given other addresses, and are in no other way part of the cluster.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, TypeVar
 
 from maxq.harness.client.probes import until
@@ -167,13 +167,14 @@ class Deployment:
         """The seeded bug that each broker says it has; empty for none."""
         return await self.queries.mutants()
 
-    async def create_topics(self, topics: dict[str, int]) -> None:
-        """Create topics on every broker, and wait until every name server routes to them.
+    async def create_topics(self, topics: dict[str, int], alone: Collection[str] = ()) -> None:
+        """Create topics on every broker, those that are `alone` only on the first broker set, and
+        wait until every name server routes to them.
 
         Raises:
             SetupFailed: a master refuses, or routes do not appear.
         """
-        await self._topics.create(topics, self.settings.topic_attributes)
+        await self._topics.create(topics, self.settings.topic_attributes, alone)
 
     # What can be done to them.
 

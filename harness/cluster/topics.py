@@ -3,6 +3,7 @@
 Asked from the observers' address, in RocketMQ's own requests. Units: seconds.
 """
 
+from collections.abc import Collection
 from functools import partial
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
@@ -44,7 +45,9 @@ class Topics:
         """The topics that there are."""
         return list(self._made)
 
-    async def create(self, topics: dict[str, int], attributes: str) -> None:
+    async def create(
+        self, topics: dict[str, int], attributes: str, alone: Collection[str] = ()
+    ) -> None:
         """Create topics on every broker that runs, and wait until every name server routes to them.
         Slaves may refuse, as they do up to 5.1.3: they copy their master's. Without controllers
         they are not asked, and must have copied them: until then one that acts has no tables.
@@ -52,10 +55,12 @@ class Topics:
         Args:
             topics: how many queues each has.
             attributes: of all of them, as ``+message.type=NORMAL``.
+            alone: those that only the first broker set gets.
 
         Raises:
             SetupFailed: a master refuses, routes do not appear, or a slave of a pair lacks one.
         """
+        sets = sorted({n.broker_set for n in self._inquiry.by_role(Role.BROKER)})
         async with probing(self._environment.observer_dial) as pool:
             left: dict[str, list[str]] = {}
             for topic, queues in topics.items():
@@ -69,13 +74,14 @@ class Topics:
                     attributes=attributes or None,
                 )
                 request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
-                left[topic] = await self._create_on_each(pool, request)
+                of_topic = sets[:1] if topic in alone else sets
+                left[topic] = await self._create_on_each(pool, request, of_topic)
                 if not self._inquiry.pairs:
                     # A set whose master dies before its slaves have copied the topic has lost it.
                     await until(partial(self._known, pool, left[topic], topic), COPY_TIMEOUT_S)
-                if not await until(partial(self._routed, pool, topic), START_TIMEOUT_S):
+                if not await until(partial(self._routed, pool, topic, of_topic), START_TIMEOUT_S):
                     raise SetupFailed(
-                        f"topic {topic} is not routed to every broker set after "
+                        f"topic {topic} is not routed to broker sets {', '.join(of_topic)} after "
                         f"{START_TIMEOUT_S:.0f} s"
                     )
 
@@ -84,10 +90,13 @@ class Topics:
                 if not await until(partial(self._known, pool, slaves, topic), FIRST_COPY_S):
                     raise SetupFailed(f"not every slave knows topic {topic} after {FIRST_COPY_S} s")
 
-    async def _create_on_each(self, pool: Pool, request: Frame) -> list[str]:
-        """Create a topic on all brokers that make it themselves; the others are returned."""
+    async def _create_on_each(self, pool: Pool, request: Frame, sets: Collection[str]) -> list[str]:
+        """Create a topic on all brokers of some sets that make it themselves; the others of them
+        are returned."""
         left = []
         for broker in self._inquiry.running_brokers():
+            if broker.broker_set not in sets:
+                continue
             slave = self._inquiry.pairs and broker.replica
             if slave or not await self._create_topic(pool, broker.name, request):
                 left.append(broker.name)
@@ -121,8 +130,7 @@ class Topics:
             return False
         return True
 
-    async def _routed(self, pool: Pool, topic: str) -> bool:
-        sets = {n.broker_set for n in self._inquiry.by_role(Role.BROKER)}
+    async def _routed(self, pool: Pool, topic: str, sets: Collection[str]) -> bool:
         request = Frame(
             code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=to_ext(TopicRequest(topic=topic))
         )
@@ -132,7 +140,7 @@ class Topics:
                 if answer.code != ResponseCode.SUCCESS:
                     return False
                 route = TopicRouteData.from_json(answer.body)
-                if {q.broker_name for q in route.queue_datas} != sets:
+                if {q.broker_name for q in route.queue_datas} != set(sets):
                     return False
         except (OSError, RemoteProtocolError):
             return False

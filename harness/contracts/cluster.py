@@ -470,10 +470,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     side. `generator` says what a client does when it is its turn; the schedule of the run says when
     that is. `final_generator` runs after the heal and reads everything; None where there is nothing
     to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
-    replicas before the first fault. `shares` are the keys that its first threads read, by thread.
-    `look` is a short look at who lives and who leads, beside what happens at the end; `settling` is
-    what clients do last before a long time without any disturbance and a fail-over; None where the
-    workload has none.
+    replicas before the first fault; `alone` those that only the first broker set has. `shares` are
+    the keys that its first threads read, by thread. `look` is a short look at who lives and who
+    leads, beside what happens at the end; `settling` is what clients do last before a long time
+    without any disturbance and a fail-over; None where the workload has none.
     """
 
     name: str
@@ -482,6 +482,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     final_generator: Generator | None
     client: Callable[[int], Client]  # thread -> a fresh client
     topics: dict[str, int]
+    alone: dict[str, int] = {}
     shares: tuple[tuple[int, ...], ...] = ()
     look: Generator | None = None
     settling: Generator | None = None

@@ -208,7 +208,7 @@ async def _drive(
         )
         composed = Composed(make_workloads(making))
         routes.watch(composed.topics)
-        await cluster.create_topics(composed.topics)
+        await cluster.create_topics(composed.topics, composed.alone)
         await routes.refresh()
         lateness = Lateness()
         tasks = [group.create_task(routes.run())]

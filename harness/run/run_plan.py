@@ -49,6 +49,7 @@ from maxq.histories.op import Op
 from maxq.nemeses.heals import final_heals
 from maxq.workloads import payload
 from maxq.workloads.delayed import delayed_workload
+from maxq.workloads.delayed_alone import delayed_alone_workload
 from maxq.workloads.lock import lock_workload
 from maxq.workloads.observe import observe_workload
 from maxq.workloads.offsets import offsets_workload
@@ -112,6 +113,10 @@ def _delayed(m: Making) -> Workload:
     return delayed_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms)
 
 
+def _delayed_alone(m: Making) -> Workload:
+    return delayed_alone_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms)
+
+
 def _ordered(m: Making) -> Workload:
     return ordered_workload(
         m.cluster,
@@ -141,6 +146,8 @@ BUILT_IN: dict[str, WorkloadKind] = {
                      "are, and ask again after a fail-over"),
         WorkloadKind(name="delayed", make=_delayed, about="messages that are to come after a "
                      "while, and readers of all queues of all broker sets"),
+        WorkloadKind(name="delayed-alone", make=_delayed_alone, about="delayed messages of a topic "
+                     "that one broker set has alone: they wait, and must hold up nothing"),
         WorkloadKind(name="ordered", make=_ordered, about="consumers of one group that read a "
                      "queue while they hold its lock, and hand it over"),
         WorkloadKind(name="transactions", make=_transactions, about="half messages whose producers "
@@ -259,7 +266,14 @@ class Composed:
 
     @property
     def topics(self) -> dict[str, int]:
-        return {topic: count for w in self._workloads for topic, count in w.topics.items()}
+        """Each with its number of queues."""
+        of_all = {topic: count for w in self._workloads for topic, count in w.topics.items()}
+        return of_all | self.alone
+
+    @property
+    def alone(self) -> dict[str, int]:
+        """Those that only the first broker set has."""
+        return {topic: count for w in self._workloads for topic, count in w.alone.items()}
 
 
 def _scripted(workload: Workload, script: Schedule, first: int) -> Source:

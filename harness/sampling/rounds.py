@@ -46,7 +46,14 @@ WINDOW_S = 20.0  # the longest while between two faults of a pair
 MS = 1000
 # Turns a second of all threads of a workload that has a rate of its own: the holder of a lock acts
 # when its time has come, and of many delayed messages and transactions few are open at a fault.
-TURNS = {"lock": 40.0, "offsets": 10.0, "delayed": 40.0, "ordered": 40.0, "transactions": 120.0}
+TURNS = {
+    "lock": 40.0,
+    "offsets": 10.0,
+    "delayed": 40.0,
+    "delayed-alone": 2.0,
+    "ordered": 40.0,
+    "transactions": 120.0,
+}
 
 
 def schedule_of(options: Options, patience: int) -> Schedule:

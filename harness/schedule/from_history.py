@@ -32,6 +32,7 @@ from maxq.harness.schedule.options import (
     APPLICANTS,
     COMMITTERS,
     DELAYED,
+    DELAYED_ALONE,
     FLUSH,
     LOCKERS,
     ORDERED,
@@ -55,6 +56,7 @@ from maxq.histories.observed import (
     READ_TRANSACTIONS,
     RENEW,
     SEND_DELAYED,
+    SEND_DELAYED_ALONE,
     SEND_HALF,
     SEND_ORDERED,
 )
@@ -70,6 +72,7 @@ WORKLOAD_OF = {
     **dict.fromkeys((APPLY_ID, *MEMBERSHIP), "registration"),
     **dict.fromkeys((COMMIT_OFFSET, FETCH_OFFSET), "offsets"),
     **dict.fromkeys((SEND_DELAYED, READ_DELAYED), "delayed"),
+    SEND_DELAYED_ALONE: "delayed-alone",
     **dict.fromkeys((SEND_ORDERED, READ_ORDERED, COMMIT_ORDERED), "ordered"),
     **dict.fromkeys((SEND_HALF, END_TRANSACTION, READ_TRANSACTIONS), "transactions"),
 }  # fmt: skip
@@ -149,6 +152,7 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
         "registration": SPARES + APPLICANTS,
         "offsets": COMMITTERS,
         "delayed": DELAYED,
+        "delayed-alone": DELAYED_ALONE,
         "ordered": ORDERED,
         "transactions": TRANSACTIONS,
         **{name: kind.threads for name, kind in current().workloads.items()},

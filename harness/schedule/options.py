@@ -38,6 +38,7 @@ LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
 COMMITTERS = 4  # of the workload offsets
 DELAYED = 3  # of the workload delayed, one of which reads
+DELAYED_ALONE = 1  # of the workload delayed-alone
 ORDERED = 4  # of the workload ordered, three of which consume
 TRANSACTIONS = 4  # of the workload transactions, one of which reads
 SPARES = 2  # brokers that the registration workload owns

@@ -122,6 +122,17 @@ def test_topics_that_slaves_leave_to_their_master(monkeypatch: pytest.MonkeyPatc
     with_cluster(main, broker_sets=1, replicas=2)
 
 
+def test_a_topic_that_one_set_has_alone() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.create_topics({"t": 2, "one": 1}, alone=["one"])
+        for node, has in (("b0-0", True), ("b1-0", False)):
+            stored = await cluster.processes.stored(node, "store/config")
+            assert b'"t"' in stored["store/config/topics.json"]
+            assert (b'"one"' in stored["store/config/topics.json"]) is has
+
+    with_cluster(main, broker_sets=2, replicas=1)
+
+
 def test_roles_and_addresses() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         assert [n.name for n in cluster.by_role(Role.BROKER)] == ["b0-0", "b1-0"]
