@@ -169,19 +169,19 @@ def came_to(judged: Judged, known: Known) -> tuple[Came, tuple[str, ...]]:
         wanted += ["slow"] if middle >= known.slower_ms * 1_000_000 else []
     if wanted:
         return "bad", tuple(seen)
-    # Both could not have seen it.
-    blind = late_harness(judged.stored.history) or _unjudged(judged, known)
+    blind = _unjudged(judged, known)
     return ("failed", (*seen, blind)) if blind else ("clean", tuple(seen))
 
 
 def _unjudged(judged: Judged, known: Known) -> str:
-    """Why a run says nothing of what is looked for; empty: it does."""
-    if not all("/" in one for one in known.shows):  # counts need no verdict
-        return ""
+    """Why a run says nothing of what is looked for; empty: it does. A harness that was late leaves
+    claims open that go by time; what needs no verdict, counts and times, could be anything then."""
     claims = {one.partition("/")[0] for one in known.shows}
+    if not claims or not all("/" in one for one in known.shows):
+        return late_harness(judged.stored.history)
     said = judged.results.claims
     unknown = all(c not in said or said[c].status == "not judged" for c in claims)
-    return f"{', '.join(sorted(claims))} not judged" if claims and unknown else ""
+    return f"{', '.join(sorted(claims))} not judged" if unknown else ""
 
 
 class Trials:

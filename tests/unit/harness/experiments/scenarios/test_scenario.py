@@ -128,6 +128,20 @@ def test_a_run_that_could_not_be_judged_is_not_clean(
     assert came_to(run, Known(bad="a", good="b", shows=shows))[0] == came
 
 
+@pytest.mark.parametrize(
+    ("shows", "came"),
+    [(("S6/lost-tail",), "clean"), (("durability:truncation",), "failed"), ((), "failed")],
+)
+def test_a_late_harness_leaves_open_only_what_goes_by_time(
+    shows: tuple[str, ...], came: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim of which time matters is not judged then."""
+    monkeypatch.setattr(scenario, "late_harness", lambda history: "it was late")
+    known = Known(bad="a", good="b", shows=shows)
+    assert came_to(judged(True), known)[0] == came
+    assert came_to(judged("unknown"), known)[0] == "failed"
+
+
 def test_what_differs_on_the_good_one_is_told() -> None:
     keys = {"broker:a": "1", "broker:b": "2"}
     known = Known(bad="x", good="y", instead={"profile": "P-SAFE", "keys": {**keys, "c": "3"}})
