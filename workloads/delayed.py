@@ -35,18 +35,21 @@ FINAL_NS = 30_000_000_000  # that a last read takes, and some time of grace
 
 
 class Sends(msgspec.Struct, frozen=True):
-    """One thread that sends: its number among those that do, and how many it has sent."""
+    """One thread that sends by operations `f`: its number among `of` that do, and how many it has
+    sent."""
 
     thread: int
     sent: int = 0
+    f: str = SEND_DELAYED
+    of: int = SENDERS
 
     def op(self, ctx: Context) -> Step | None:
         process = ctx.some_free_process()
         if process is None:
             return PENDING, self
-        value = self.sent * SENDERS + self.thread
+        value = self.sent * self.of + self.thread
         delay = DELAYS_MS[ctx.rng.randrange(len(DELAYS_MS))]
-        op = Op("invoke", process, SEND_DELAYED, [value, delay], time=ctx.time)
+        op = Op("invoke", process, self.f, [value, delay], time=ctx.time)
         return op, msgspec.structs.replace(self, sent=self.sent + 1)
 
     def update(self, ctx: Context, event: Op) -> Generator:

@@ -99,11 +99,17 @@ def _row(upgrade: Upgrade, trials: Trials, before: str) -> str:
     profiles = _columns(upgrade.group)
     known = _cells_before(upgrade.name, before, len(profiles))
     seen = [
-        cell(upgrade, entries) if (entries := trials.entries(upgrade.name, p)) else old
+        _cell(upgrade, trials.entries(upgrade.name, p), old)
         for p, old in zip(profiles, known, strict=True)
     ]
     says = upgrade.says or NOBODY
     return f"| {upgrade.name} | {says} | {' | '.join(seen)} | `maxq upgrade {upgrade.name}` |"
+
+
+def _cell(upgrade: Upgrade, entries: Sequence[Entry], before: str) -> str:
+    """A cell; as it was before where runs say nothing."""
+    says = any(entry.came != "failed" for entry in entries)
+    return cell(upgrade, entries) if says or before == EMPTY else before
 
 
 def _cells_before(name: str, section: str, count: int) -> Sequence[str]:

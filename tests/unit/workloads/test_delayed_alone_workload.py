@@ -5,14 +5,15 @@ from generator_simulation import after, simulate
 from maxq.harness.generators import delay, reserve, time_limit
 from maxq.harness.schedule.options import DELAYED_ALONE
 from maxq.histories.observed import SEND_DELAYED_ALONE
-from maxq.workloads.delayed import DELAYS_MS
-from maxq.workloads.delayed_alone import SENDERS, SendsAlone
+from maxq.workloads.delayed import DELAYS_MS, Sends
+from maxq.workloads.delayed_alone import SENDERS
 
 MS_NS = 1_000_000
 
 
 def test_messages_are_unique_and_of_every_delay() -> None:
-    gen = time_limit(2000 * MS_NS, reserve((1, delay(10 * MS_NS, SendsAlone()))))
+    sends = delay(10 * MS_NS, Sends(0, f=SEND_DELAYED_ALONE, of=SENDERS))
+    gen = time_limit(2000 * MS_NS, reserve((1, sends)))
     ops = simulate(gen, concurrency=1, complete=after(MS_NS, "ok")).invocations
     assert {op.f for op in ops} == {SEND_DELAYED_ALONE}
     assert [op.value[0] for op in ops] == list(range(len(ops)))

@@ -196,6 +196,8 @@ def test_a_cell_of_which_nothing_was_run_here_stays_as_it_is(tmp_path: Path) -> 
     assert "lost, serves" in rows[0]
     assert f"| {other} |" in after
     assert after.count("lost, serves") == 2
+    append(here / JOURNAL, entry(PAIR, came="failed", error="no network"))
+    assert page(made(here), after) == after, "a run that says nothing takes nothing away"
 
 
 def test_where_logs_ended_and_what_they_have_now() -> None:
