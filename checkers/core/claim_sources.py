@@ -7,9 +7,9 @@ is part of `docs/claims.md` (`maxq.checkers.core.claims`); what was seen is in
 `docs/track-record.md`.
 
 Documents, of apache/rocketmq: deploy.md, design.md and persistent_unique_broker_id.md below
-``docs/en/controller``. Numbers with # are its issues and pull requests. What is said of code was
-read in 5.1 to 5.5 (docs/spec/controller-ha.md 6.2 to 6.4, docs/spec/acting-master.md 8,
-docs/spec/releases.md) or run.
+``docs/en/controller``, SlaveActingMasterMode.md below ``docs/cn``. Numbers with # are its issues
+and pull requests. What is said of code was read in 5.1 to 5.5 (docs/spec/controller-ha.md 6.2 to
+6.4, docs/spec/acting-master.md 8, docs/spec/releases.md) or run.
 """
 
 import msgspec
@@ -203,6 +203,12 @@ DECISIONS: dict[str, Decision] = {
         f"{CODE}: nothing is promised in writing, slaves copy offsets about every 10 s",
         "5.5.0's slaves cannot read the copy once any consumer has pulled (#10284), so that after "
         "a fail-over a group begins anew: that breaks the claim.",
+    ),
+    "E1": Decision(
+        f"{DOCUMENT}, SlaveActingMasterMode.md, that an acting slave delivers delayed messages; "
+        f"{OURS} as to the bound",
+        "5.5.0's acting slave stops a whole level at a message that no other set has the topic of, "
+        "and what stands behind is not delivered while it acts: that breaks the claim.",
     ),
     "E4": Decision(
         f"{OURS}: no document says what becomes of a half message that cannot be moved",
