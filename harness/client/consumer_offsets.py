@@ -1,7 +1,9 @@
 """Single calls about how far a consumer group has read (14, 15), to a queue's master, no retry.
 
-A group that a broker does not know yet is made known by a pull, as a consumer's would; the commit
-that found it unknown has failed. Units: seconds; an offset is a message index.
+A group that a broker does not know yet is made there (200), as an operator would; the commit that
+found it unknown has failed. Nothing is pulled: once anybody has pulled from a 5.5.0 master its
+slaves copy no offsets any more.
+Units: seconds; an offset is a message index.
 Source: docs/spec/remoting.md 2.8 (14, 15), RocketMQ ``RemoteBrokerOffsetStore``.
 """
 
@@ -9,13 +11,14 @@ import asyncio
 
 import msgspec
 
-from maxq.harness.client.session import QueueName, RouteBook, pull_of
+from maxq.harness.client.session import QueueName, RouteBook
 from maxq.harness.contracts.error_classes import error_of, error_words
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
 from maxq.histories.observed import BROKER, CODE
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Pool
 from maxq.reference.wire import headers
+from maxq.reference.wire.bodies import SubscriptionGroupConfig
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext, to_ext
@@ -69,13 +72,14 @@ class OffsetSession:
         self._routes.nudge()
         why = error_of(answer.code, answer.remark)
         if answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
-            await self._pull(master, queue, consumer_group)
+            await self._make(master, consumer_group)
         asked = {BROKER: master, CODE: answer.code}
         return Fail(why, asked) if answer.code in REFUSED else Info(why, ext=asked)
 
-    async def _pull(self, master: str, queue: QueueName, consumer_group: str) -> None:
+    async def _make(self, master: str, consumer_group: str) -> None:
         """Make a group known; whether that was of use is seen by the next commit."""
-        frame = pull_of(queue, 0, consumer_group=consumer_group, count=1)
+        config = SubscriptionGroupConfig(group_name=consumer_group)
+        frame = Frame(code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config.to_json())
         await attempt(self._pool, master, frame, timeout_s=OFFSET_TIMEOUT_S)
 
     async def fetch(self, queue: QueueName, consumer_group: str) -> Outcome:
