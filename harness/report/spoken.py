@@ -12,6 +12,14 @@ from maxq.histories import observed
 from maxq.histories.fault_facts import CHANGE_ADDRESS
 from maxq.histories.op import Op
 
+# What becomes of a transaction, and how brokers learn it (`maxq.workloads.transactions`).
+DECISIONS: Mapping[str, str] = {
+    observed.COMMIT: "commit", observed.ROLL_BACK: "roll back", observed.OPEN: "stay open",
+}  # fmt: skip
+ENDS: Mapping[str, str] = {
+    "soon": "at once", "late": "late", "silent": "when asked",
+    "dies": "when another producer is asked",
+}  # fmt: skip
 ASKED_MAX, NAMED_MAX = 160, 4  # characters; messages or members that are named
 SAID_MAX = 3 * ASKED_MAX
 
@@ -102,12 +110,61 @@ def _log(op: Op) -> str:
     return f"log of {v['node']}: epoch {v['epoch']} is bytes {v['start']} to {v['end']}"
 
 
-def _offset(words: str) -> Callable[[Op], str]:
-    def said(op: Op) -> str:
-        key, offset = op.value if isinstance(op.value, list) else (op.value, None)
-        return f"{words} of queue {key}" + ("" if offset is None else f": {offset}")
+def _commit(op: Op) -> str:
+    key, offset = op.value
+    return f"commit offset {offset} of group {key}"
 
-    return said
+
+def _fetch(op: Op) -> str:
+    if op.type != "ok":
+        return f"ask how far group {op.value} has read"
+    key, offset = op.value
+    return f"group {key} has read to offset {offset}"
+
+
+def _commit_ordered(op: Op) -> str:
+    key, offset = op.value
+    return f"commit offset {offset} of queue {key}"
+
+
+def _send_ordered(op: Op) -> str:
+    key, message = op.value
+    return f"send message {message} to queue {key}"
+
+
+def _send_delayed(op: Op) -> str:
+    message, delay_ms = op.value
+    return f"send message {message}, to come after {delay_ms / 1000:g} s" + _at_set(op)
+
+
+def _send_half(op: Op) -> str:
+    message, decision, when = op.value
+    how = "" if decision == observed.OPEN else f" {ENDS[when]}"
+    return f"send half message {message}, to {DECISIONS[decision]}{how}" + _at_set(op)
+
+
+def _end(op: Op) -> str:
+    message, decision = op.value
+    return f"{DECISIONS[decision]} transaction {message}"
+
+
+def _at_set(op: Op) -> str:
+    return f", at broker set {op.ext['node']}" if op.ext and "node" in op.ext else ""
+
+
+def _read(op: Op) -> str:
+    if op.type != "ok":
+        return f"read queue {op.value}"
+    found = op.value
+    if not found:
+        return "read nothing"
+    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
+    return "read " + ", ".join(f"message {m}" for m in found[:NAMED_MAX]) + more + _at_set(op)
+
+
+def _probe(op: Op) -> str:
+    v = op.value
+    return f"read message {v['value']} back at offset {v['offset']} of queue {v['key']}"
 
 
 def _node(words: str) -> Callable[[Op], str]:
@@ -130,8 +187,18 @@ WORDS: Mapping[str, Callable[[Op], str]] = {
     "kill-broker": _node("is killed"),
     CHANGE_ADDRESS: _node("gets another address"),
     observed.WIPE: _node("loses its store, on purpose"),
-    observed.COMMIT_OFFSET: _offset("commit the consumer offset"),
-    observed.FETCH_OFFSET: _offset("fetch the consumer offset"),
+    observed.COMMIT_OFFSET: _commit,
+    observed.FETCH_OFFSET: _fetch,
+    observed.SEND_DELAYED: _send_delayed,
+    observed.SEND_DELAYED_ALONE: _send_delayed,
+    observed.READ_DELAYED: _read,
+    observed.SEND_HALF: _send_half,
+    observed.END_TRANSACTION: _end,
+    observed.READ_TRANSACTIONS: _read,
+    observed.SEND_ORDERED: _send_ordered,
+    observed.READ_ORDERED: _read,
+    observed.COMMIT_ORDERED: _commit_ordered,
+    observed.PROBE_READ: _probe,
     observed.OBSERVE_CONTROLLER: _controller,
     observed.OBSERVE_REPLICA: _replica,
     observed.OBSERVE_ROUTE: _route,
@@ -150,6 +217,15 @@ MEANS: Mapping[str, str] = {
     observed.LEAVE: "a broker goes",
     observed.COMMIT_OFFSET: "a consumer group commits how far it is",
     observed.FETCH_OFFSET: "a consumer group asks how far it was",
+    observed.SEND_DELAYED: "a producer sends a message that is to come after a while",
+    observed.SEND_DELAYED_ALONE: "the same, of a topic that one broker set has",
+    observed.READ_DELAYED: "a consumer reads messages that were delayed",
+    observed.SEND_HALF: "a producer begins a transaction",
+    observed.END_TRANSACTION: "a producer commits or rolls back",
+    observed.READ_TRANSACTIONS: "a consumer reads messages that were committed",
+    observed.SEND_ORDERED: "a producer sends a message that is to be read in order",
+    observed.READ_ORDERED: "the holder of a queue's lock reads it",
+    observed.COMMIT_ORDERED: "the holder of a queue's lock commits how far it is",
     observed.OBSERVE_CONTROLLER: "an observer asks a controller",
     observed.OBSERVE_REPLICA: "an observer asks a broker",
     observed.OBSERVE_ROUTE: "an observer asks a name server",
