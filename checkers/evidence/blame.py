@@ -4,9 +4,10 @@ Each kind of damage has its own cause. Logs that part at the begin of an epoch w
 master before was deposed; those that part within one, when its master forgot its end and went on,
 with no other candidate. A message that consumers were shown and that gave way to
 another one went with the reign in which it was shown; one that came back after that came back with
-a restart. An epoch that begins elsewhere was read by a broker that had lost its list. What is left
-is blamed on the most direct act on whom its claim is about, between its first operation and its
-last.
+a restart. An epoch that begins elsewhere was read by a broker that had lost its list. What a broker
+set had taken and nobody was ever given (a delayed message, a transaction) is blamed on the first of
+the most direct acts on that set from then on. What is left is blamed on the most direct act on whom
+its claim is about, between its first operation and its last.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 from maxq.checkers.evidence.acts import TAKES, Act, acts_of
 from maxq.checkers.evidence.culprit import EMPTIES, Chronicle, in_order, unavailable, with_stops
+from maxq.checkers.evidence.observations import NEVER
 from maxq.histories.fault_facts import TRIM
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError, Op
@@ -38,9 +40,13 @@ ABOUT: dict[str, Callable[[str, str], bool]] = {
     **dict.fromkeys(("S5", "S7"), _electing),
     **dict.fromkeys(("S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11b"), _replica),
     **dict.fromkeys(("S11", "S12", "S16"), _replica),
+    **dict.fromkeys(("E1", "E3", "E4", "E6", "E7"), _replica),
     "S17": _electing,
     "B13": _replica,
 }
+# What was taken and is never given out. Whoever has it loses it at any time after.
+NEVER_GIVEN = frozenset(("delayed-lost", "uncopied-lost", "half-lost", "commit-lost",
+                         "half-unsettled"))  # fmt: skip
 # Claims about logs that are compared when all is over: what parted them was before.
 AT_REST = frozenset(("S8", "S8b", "S9"))
 
@@ -57,19 +63,24 @@ class Blamer:
         except HistoryError:  # the checker of these answers says so
             self._known = None
 
-    def of(self, claim: str, ops: Sequence[int], detail: Mapping[str, Any]) -> tuple[int, ...]:
+    def of(
+        self, claim: str, ops: Sequence[int], detail: Mapping[str, Any], *, kind: str = ""
+    ) -> tuple[int, ...]:
         """Where the acts began that an anomaly is blamed on.
 
         Args:
             claim: that it breaks.
             ops: indices of its operations, ascending.
             detail: the anomaly's.
+            kind: the anomaly's name.
         """
         if claim not in ABOUT or not ops:
             return ()
         name = str(detail.get("set") or "") or next(filter(None, map(self._set_of, ops)), "")
         found: tuple[Act, ...] = ()
-        if claim == "B13":
+        if kind in NEVER_GIVEN:
+            found = self._first_from(ops[0], name)
+        elif claim == "B13":
             found = tuple(act for act in self._acts if act.begun == detail.get(TRIM))
         elif self._known is not None and name:
             if claim == "S8" and isinstance(detail.get("epoch"), int):
@@ -144,6 +155,18 @@ class Blamer:
         back = [a for a in self._acts if a.effect in EMPTIES and a.begun < polls[0]
                 and any(n.startswith(f"{name}-") for n in a.nodes)]  # fmt: skip
         return in_order(*known.deposed(name, epochs[-1]), *back[-1:])
+
+    # What never came.
+
+    def _first_from(self, low: int, name: str) -> tuple[Act, ...]:
+        """The first of the most direct acts that were at work on a broker set from an index on."""
+        found = [
+            (TAKES.index(act.effect), act.begun, act)
+            for act in self._taking
+            if act.effect and any(act.touches(n, low, NEVER) for n in act.nodes
+                                  if _replica(n, name))
+        ]  # fmt: skip
+        return (min(found, key=_urgency)[2],) if found else ()
 
     # Everything else.
 

@@ -211,7 +211,7 @@ def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:
                 ops=teller.evidence(f.claim, ops, of),
                 story=f"{f.said} {teller.around(min(ops, default=0), f.claim, of)}",
                 detail=f.detail,
-                acts=blamer.of(f.claim, ops, f.detail),
+                acts=blamer.of(f.claim, ops, f.detail, kind=f.name),
             )
         )
     return tuple(anomalies)

@@ -113,3 +113,31 @@ def test_without_epochs_the_most_direct_act_is_blamed() -> None:
     assert r.blamed("S9b", (first, last)) == (killed,)
     assert r.blamed("S9b", (first, last), set="b1") == ()
     assert r.blamed("L1", (first, last)) == ()
+
+
+def test_what_never_came_is_blamed_on_what_first_struck_its_set_after_it_was_taken() -> None:
+    """Not on what was over before, on another set, or on what is less direct than a kill."""
+    r = Run()
+    r.struck("kill", "b0-1")
+    r.struck("start", "b0-1")
+    taken = r.shown(1, "send-half")
+    r.struck("kill", "b1-0")
+    r.struck("pause", "b0-1")
+    killed = r.struck("kill", "b0-0")
+    r.struck("start", "b0-0")
+    r.struck("kill", "b0-0")
+
+    def blamed(claim: str, kind: str) -> tuple[int, ...]:
+        return Blamer(r.history).of(claim, (taken - 1, taken), {"set": "b0"}, kind=kind)
+
+    assert blamed("E4", "half-lost") == (killed,)
+    assert blamed("E1", "delayed-lost") == (killed,)
+    assert blamed("E1", "delayed-late") == ()
+
+
+def test_what_never_came_though_nothing_struck_its_set_is_blamed_on_nothing() -> None:
+    r = Run()
+    taken = r.shown(1, "send-half")
+    r.struck("kill", "b1-0")
+    found = Blamer(r.history).of("E7", (taken - 1, taken), {"set": "b0"}, kind="half-unsettled")
+    assert found == ()
