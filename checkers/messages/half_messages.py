@@ -280,10 +280,11 @@ def _met(half: Half, told: Told, acts: Sequence[Act], context: Context) -> int |
 
 
 def _never(half: Half, ended: int | None, met: int | None) -> Found:
-    how = "was answered well" if ended is not None else "is what producers answer when asked"
+    asked = "that its producers commit when asked"
+    how = asked if ended is None else "whose commit was acknowledged"
     said = (
         f"Message {half.value}, of a transaction that broker set {half.set} has (op {half.at}) and "
-        f"whose commit {how}, was never delivered: no queue of any set has it at the end."
+        f"{how}, was never delivered: no queue of any set has it at the end."
     )
     detail = {"value": half.value, "set": half.set}
     if ended is not None:

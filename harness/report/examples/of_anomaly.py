@@ -68,7 +68,7 @@ def _answered(ended: Op, asked: str, brokers: Mapping[str, str]) -> str:
         return "no answer"
     more = named(spoken(ended), brokers)
     for known in (asked, asked.removeprefix("read the ")):
-        more = more.removeprefix(known).lstrip("; :")
+        more = more.removeprefix(known).lstrip(",; :")
     return more or "ok"
 
 
