@@ -56,8 +56,8 @@ READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay with one broker
 # Between two turns of a workload.
 TURNS_MS = {
-    "lock": 100, "registration": 400, "delayed": 150, "ordered": 100, "transactions": 150,
-    "offsets": 200,
+    "lock": 100, "registration": 400, "delayed": 80, "ordered": 100, "transactions": 60,
+    "offsets": 150,
 }  # fmt: skip
 RACES = 40  # of a hundred turns of an applicant
 THREADS = {

@@ -22,7 +22,8 @@ INSTEAD: dict[str, dict[str, str]] = {
         "3c-3r-2s": "3r-2s", "3e-3r": "2r-2s-2n",
     },
     "workload": {
-        "queue": "queue+transactions", "queue+registration": "queue+delayed+offsets",
+        "queue": "queue+lock+offsets", "queue+lock": "queue+delayed+transactions+offsets",
+        "queue+registration": "queue+lock+transactions",
         "queue+lock+registration": "queue+lock+ordered+delayed",
     },
     "crash": {"power-loss": "kill"},
