@@ -26,6 +26,8 @@ INSTEAD: dict[str, dict[str, str]] = {
         "queue+registration": "queue+lock+transactions",
         "queue+lock+registration": "queue+lock+ordered+delayed",
     },
+    # Nobody who ever writes is of use where the first epoch can end before it has a record.
+    "first-load": {"none": "trickle"},
     "crash": {"power-loss": "kill"},
     "whole-stop": {"power-loss": "kill"},
     "order": {"on": "off"},
