@@ -126,6 +126,22 @@ async def end_half(scene: Scene, node: str, half: SendResponse | None) -> None:
     await scene.ask(node, RequestCode.END_TRANSACTION, header)
 
 
+async def answer_question(scene: Scene, node: str) -> None:
+    """Commit what a broker has asked about last, if it has."""
+    for question in scene.asked_by(node.partition("-")[0])[-1:]:
+        header = EndTransactionRequest(
+            producer_group=PRODUCER,
+            tran_state_table_offset=question.tran_state_table_offset,
+            commit_log_offset=question.commit_log_offset,
+            commit_or_rollback=COMMIT,
+            msg_id=question.msg_id or "",
+            from_transaction_check=True,
+            transaction_id=question.transaction_id,
+            topic=TOPIC,
+        )
+        await scene.ask(node, RequestCode.END_TRANSACTION, header)
+
+
 async def pull(scene: Scene, node: str, offset: int) -> None:
     """Pull from a queue. A master of 5.5.0 whose slave was pulled from never comes back."""
     queue = QueueName(TOPIC, node.partition("-")[0], 0)

@@ -31,7 +31,7 @@ from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Connection, Handler, Pool, Reply, refuse
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
-from maxq.reference.wire.headers import Header, to_ext
+from maxq.reference.wire.headers import CheckTransactionRequest, Header, from_ext, to_ext
 from maxq.reference.wire.node_headers import MemberGroupRequest
 from maxq.reference.wire.route import MASTER_ID, MemberGroupBody
 
@@ -96,6 +96,14 @@ class Scene:
     def _on_question(self, request: Frame, connection: Connection) -> Reply:
         self.questions.append(request)
         return None if request.is_oneway else refuse(request, connection)
+
+    def asked_by(self, broker_set: str) -> list[CheckTransactionRequest]:
+        """What a set has asked about half messages (39), oldest first."""
+        wanted = RequestCode.CHECK_TRANSACTION_STATE
+        found = [
+            from_ext(CheckTransactionRequest, q.ext) for q in self.questions if q.code == wanted
+        ]
+        return [q for q in found if q.bname == broker_set]
 
     def close(self) -> None:
         """End its connections."""

@@ -1,7 +1,8 @@
 """What a broker leaves on its disk, without the room that files have beforehand.
 
-Logs end behind their last record, queues and checkpoints at a multiple of 20 bytes behind their
-last byte that is not 0. Indexes, the wheel and the log of timers, and locks are left out.
+Logs end behind their last record, queues at a multiple of 20 bytes behind their last byte that is
+not 0, checkpoints after 60 bytes. Indexes, the wheel and the log of timers, locks and backups are
+left out.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,11 @@ from maxq.reference.records import RemoteProtocolError
 from maxq.reference.wire import message
 
 UNIT_BYTES = 20
-LEFT_OUT = ("index/", "timerwheel", "timerlog/", "lock", "rocksdb", "transRocksDBStore")
+CHECKPOINT_BYTES = 60  # more than any release uses of its page
+LEFT_OUT = (
+    "index/", "timerwheel", "timerlog/", "lock", "rocksdb", "transRocksDBStore", "compaction/",
+)  # fmt: skip
+BACKUP = ".bak"
 
 
 def trimmed(store: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -18,7 +23,7 @@ def trimmed(store: Mapping[str, bytes]) -> dict[str, bytes]:
     are files (``abort``)."""
     kept = {}
     for path, data in store.items():
-        if path.startswith(LEFT_OUT):
+        if path.startswith(LEFT_OUT) or path.endswith(BACKUP):
             continue
         short = trim(path, data)
         if short or not data:
@@ -30,7 +35,9 @@ def trim(path: str, data: bytes) -> bytes:
     """One file without what is behind its last data."""
     if path.startswith("commitlog/"):
         return data[: log_end(data)]
-    if path.startswith("consumequeue/") or path == "checkpoint":
+    if path == "checkpoint":
+        return data[:CHECKPOINT_BYTES]
+    if path.startswith("consumequeue/"):
         return data[: -(-len(data.rstrip(b"\0")) // UNIT_BYTES) * UNIT_BYTES]
     return data
 

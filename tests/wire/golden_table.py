@@ -15,14 +15,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from maxq.reference.records import RemoteProtocolError
-from maxq.reference.wire import bodies, files, frame, ha, headers, lenient_json, message, route
+from maxq.reference.wire import (
+    bodies,
+    files,
+    frame,
+    ha,
+    headers,
+    lenient_json,
+    message,
+    plain_ha,
+    route,
+)
 from maxq.reference.wire import node_headers as nodes
 from maxq.reference.wire.body import Body
 from maxq.reference.wire.headers import Header
 
 ROOT = Path(__file__).resolve().parents[2].parent / "shared" / "golden"
 RELEASES = ("5.1.1", "5.3.3", "5.5.0")
+# Without controllers: those beside the repository, and those of which it has a selection.
+PAIRS = ("5.5.0-pair", "5.5.0-pair-901", "5.5.0-pair-push")
+PAIRS_HERE = ("5.1.1-pair", "5.3.3-pair", "5.5.0-no-escape", "5.5.0-three")
 CUT_OFF = "cut off by the capture (48 KiB a side)"
 PROBE = "sent by the capture's own Python probe, not by Java"
 BARE_KEYS = "bare map keys: we write them quoted, which every release reads"
@@ -35,6 +50,8 @@ REQUEST_HEADERS: dict[int, type[Header]] = {
     10: headers.SendRequest, 11: headers.PullRequest, 361: headers.PullRequest,
     12: headers.QueryMessageRequest, 14: headers.QueryConsumerOffsetRequest,
     15: headers.UpdateConsumerOffsetRequest, 17: nodes.CreateTopicRequest,
+    29: headers.SearchOffsetRequest, 30: headers.MaxOffsetRequest, 31: headers.QueueRequest,
+    32: headers.QueueRequest,
     21: nodes.AllTopicConfigRequest, 201: nodes.AllGroupConfigRequest,
     34: headers.NoHeader, 35: headers.UnregisterClientRequest, 36: headers.SendBackRequest,
     37: headers.EndTransactionRequest, 38: headers.ConsumerGroupRequest,
@@ -42,8 +59,9 @@ REQUEST_HEADERS: dict[int, type[Header]] = {
     41: headers.NoHeader, 42: headers.NoHeader,
     103: nodes.RegisterBrokerRequest, 104: nodes.BrokerRequest, 105: nodes.TopicRequest,
     202: nodes.TopicRequest, 351: nodes.TopicRequest, 208: headers.ConsumerGroupRequest,
-    222: nodes.ResetOffsetRequest,
-    904: nodes.BrokerHeartbeat, 1001: nodes.AlterSyncStateSetRequest,
+    222: nodes.ResetOffsetRequest, 322: nodes.BrokerRequest, 901: nodes.MemberGroupRequest,
+    904: nodes.BrokerHeartbeat, 905: nodes.MinBrokerIdChange, 906: nodes.HaInfo,
+    1001: nodes.AlterSyncStateSetRequest,
     1002: nodes.ElectMasterRequest, 1003: nodes.RegisterToControllerRequest,
     1004: nodes.ReplicaInfoRequest, 1008: nodes.RoleChanged,
     1012: nodes.NextBrokerIdRequest, 1013: nodes.ApplyBrokerIdRequest,
@@ -51,7 +69,9 @@ REQUEST_HEADERS: dict[int, type[Header]] = {
 RESPONSE_HEADERS: dict[int, type[Header]] = {
     10: headers.SendResponse, 310: headers.SendResponse, 320: headers.SendResponse,
     11: headers.PullResponse, 361: headers.PullResponse, 12: headers.QueryMessageResponse,
-    14: headers.OffsetResponse, 21: nodes.AllTopicConfigResponse,
+    14: headers.OffsetResponse, 15: headers.NoHeader, 29: headers.OffsetResponse,
+    30: headers.OffsetResponse, 31: headers.OffsetResponse, 32: headers.TimestampResponse,
+    322: nodes.DataVersionResponse, 906: nodes.HaInfo, 21: nodes.AllTopicConfigResponse,
     201: nodes.AllGroupConfigResponse, 26: nodes.BrokerConfigResponse,
     34: headers.HeartbeatResponse, 35: headers.NoHeader, 38: headers.NoHeader,
     103: nodes.RegisterBrokerResponse,
@@ -62,7 +82,7 @@ RESPONSE_HEADERS: dict[int, type[Header]] = {
 }  # fmt: skip
 REQUEST_BODIES: dict[int, type[Body]] = {
     34: bodies.HeartbeatBody, 41: bodies.LockRequest, 42: bodies.LockRequest,
-    103: route.RegisterBrokerBody, 200: bodies.SubscriptionGroupConfig,
+    103: route.RegisterBrokerBody, 200: bodies.SubscriptionGroupConfig, 322: route.DataVersion,
     1001: bodies.SyncStateSet, 1008: bodies.SyncStateSet,
 }  # fmt: skip
 RESPONSE_BODIES: dict[int, type[Body]] = {
@@ -70,11 +90,12 @@ RESPONSE_BODIES: dict[int, type[Body]] = {
     41: bodies.LockResponse, 43: bodies.ConsumerOffsets, 45: bodies.DelayOffsets,
     61: bodies.TimerMetrics, 105: route.TopicRouteData, 106: route.ClusterInfo,
     201: bodies.SubscriptionGroups, 202: bodies.TopicStats, 208: bodies.ConsumeStats,
-    222: bodies.ResetOffsets,
+    222: bodies.ResetOffsets, 322: route.DataVersion, 901: route.MemberGroupBody,
     351: route.TopicConfig, 402: bodies.MessageRequestModes, 907: bodies.HaRuntimeInfo,
     1001: bodies.SyncStateSet, 1002: bodies.ElectMasterBody, 1003: bodies.SyncStateSet,
     1004: bodies.SyncStateSet, 1006: bodies.BrokerReplicasInfo, 1007: bodies.EpochEntryCache,
 }  # fmt: skip
+DELAYS_MS = {1: 1000, 2: 5000, 3: 10_000, 4: 30_000}  # by level
 PROPERTIES_BODIES = {26, 319, 1010}
 RECORD_BODIES = {11, 361, 12}
 
@@ -126,10 +147,10 @@ class Release:
     def __init__(self, root: Path, release: str) -> None:
         self.root = root / release
         self.rows: dict[str, Row] = {}
-        self.logs = {
-            store.name: (store / "commitlog" / "00000000000000000000").read_bytes()
-            for store in sorted((self.root / "stores").glob("broker?"))
-        }
+        self.logs = {store.name: log_files(store) for store in self._stores()}
+
+    def _stores(self) -> list[Path]:
+        return sorted((self.root / "stores").glob("b*"))
 
     def row(self, kind: str) -> Row:
         return self.rows.setdefault(kind, Row())
@@ -152,9 +173,12 @@ class Release:
             if client.kind == "ha":
                 self._ha(client, ha.slave_decoder())
                 self._ha(server, ha.master_decoder())
+            elif client.kind == "plain-ha":
+                self._plain_ha(client, plain_ha.slave_decoder())
+                self._plain_ha(server, plain_ha.master_decoder())
             else:
                 self._remoting(client, server)
-        for store in sorted((self.root / "stores").glob("broker?")):
+        for store in self._stores():
             self._store(store)
 
     # --- connections ---------------------------------------------------------------------------
@@ -166,6 +190,17 @@ class Release:
         at = 0
         for packet in decoder.feed(stream.data):
             again = ha.encode(packet)
+            row.check(again, stream.data[at : at + len(again)], stream.name)
+            at += len(again)
+        self._tail(row, stream, decoder.pending)
+
+    def _plain_ha(self, stream: Stream, decoder: "ha.Decoder[Any]") -> None:
+        row = self.row(f"plain-ha {stream.direction}")
+        row.streams += 1
+        row.size += len(stream.data)
+        at = 0
+        for packet in decoder.feed(stream.data):
+            again = plain_ha.encode(packet)
             row.check(again, stream.data[at : at + len(again)], stream.name)
             at += len(again)
         self._tail(row, stream, decoder.pending)
@@ -286,9 +321,10 @@ class Release:
         row.decoded += at
 
     def _log_holding(self, offset: int, raw: bytes) -> str | None:
-        for store, log in self.logs.items():
-            if log[offset : offset + len(raw)] == raw:
-                return store
+        for store, kept in self.logs.items():
+            for start, log in kept.items():
+                if start <= offset and log[offset - start :][: len(raw)] == raw:
+                    return store
         return None
 
     def _properties(self, body: bytes, where: str) -> None:
@@ -328,21 +364,21 @@ class Release:
     # --- stores ----------------------------------------------------------------------------------
 
     def _store(self, store: Path) -> None:
-        log = self.logs[store.name]
-        where = f"{store.name}/commitlog"
         row = self.row("commit log record")
-        row.streams += 1
-        row.size += len(log)
         records: dict[int, message.Message] = {}
-        at = 0
-        while at < len(log):
-            m, end = message.decode(log, at)
-            row.check(message.encode(m), log[at:end], f"{where}@{at}")
-            if m.physical_offset != at:
-                row.wrong.append(f"{where}@{at}: says it is at {m.physical_offset}")
-            records[at] = m
-            at = end
-        row.decoded += at
+        for start, log in self.logs[store.name].items():
+            where = f"{store.name}/commitlog"
+            row.streams += 1
+            row.size += len(log)
+            at = 0
+            while at < len(log):
+                m, end = message.decode(log, at)
+                row.check(message.encode(m), log[at:end], f"{where}@{start + at}")
+                if m.physical_offset != start + at:
+                    row.wrong.append(f"{where}@{start + at}: says it is at {m.physical_offset}")
+                records[start + at] = m
+                at = end
+            row.decoded += at
         self._queues(store, records)
         self._small(store)
 
@@ -356,6 +392,8 @@ class Release:
             for index, unit in enumerate(message.decode_units(data)):
                 where = f"{store.name}/{topic}/{queue}[{index}]"
                 row.check(message.encode_unit(unit), data[20 * index : 20 * index + 20], where)
+                if unit.physical_offset < min(records, default=0):
+                    continue  # its file was not kept
                 m = records.get(unit.physical_offset)
                 if m is None or (m.topic, m.queue_id, m.queue_offset) != (topic, queue, index):
                     row.wrong.append(f"{where}: points at {m}")
@@ -364,7 +402,7 @@ class Release:
                     row.wrong.append(f"{where}: {unit.size} bytes")
                 if topic == "SCHEDULE_TOPIC_XXXX":  # there it is the time of delivery
                     level = int(m.property_map()["DELAY"])
-                    if unit.tags_code - m.store_timestamp != {1: 1000, 3: 10_000}[level]:
+                    if unit.tags_code - m.store_timestamp != DELAYS_MS[level]:
                         row.wrong.append(f"{where}: delivery at {unit.tags_code}")
                 elif message.tags_code(m.tags) != unit.tags_code:
                     row.wrong.append(f"{where}: tags code {unit.tags_code} of {m.tags}")
@@ -387,6 +425,11 @@ class Release:
             row.size += len(data)
             row.decoded += len(data)
             row.exclude("pretty-printed by Java; any JSON is right")
+
+
+def log_files(store: Path) -> dict[int, bytes]:
+    """The files of a log that were kept, by the offset at which each begins."""
+    return {int(p.name): p.read_bytes() for p in sorted((store / "commitlog").glob("[0-9]*"))}
 
 
 def _header_guesses(ext: dict[str, str]) -> Iterator[dict[str, str]]:
@@ -430,6 +473,12 @@ SMALL_FILES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+def needs(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Marks of a test that needs one of the captures beside the repository."""
+    why = f"needs the captures beside the repository: shared/golden/{name}"
+    return pytest.mark.golden, pytest.mark.skipif(not (ROOT / name).is_dir(), reason=why)
+
+
 def judge(root: Path, releases: tuple[str, ...] = RELEASES) -> dict[str, dict[str, Row]]:
     """Judge all releases: release, then kind, then what came of it."""
     table: dict[str, dict[str, Row]] = {}
@@ -442,7 +491,7 @@ def judge(root: Path, releases: tuple[str, ...] = RELEASES) -> dict[str, dict[st
 
 def render(table: dict[str, dict[str, Row]]) -> str:
     """Write the table, then each reason for an exclusion, then each failure."""
-    head = f"{'release':8}{'kind':22}{'streams':>8}{'items':>7}{'bytes':>9}{'cut':>7}"
+    head = f"{'release':16}{'kind':22}{'streams':>8}{'items':>7}{'bytes':>9}{'cut':>7}"
     lines = [head + f"{'equal':>7}{'other':>7}{'wrong':>7}"]
     notes: Counter[str] = Counter()
     wrong: list[str] = []
@@ -450,7 +499,7 @@ def render(table: dict[str, dict[str, Row]]) -> str:
         for kind, row in sorted(rows.items()):
             other = row.excluded.total()
             lines.append(
-                f"{release:8}{kind:22}{row.streams:8}{row.items:7}{row.size:9}{row.cut:7}"
+                f"{release:16}{kind:22}{row.streams:8}{row.items:7}{row.size:9}{row.cut:7}"
                 f"{row.equal:7}{other:7}{len(row.wrong):7}"
             )
             notes.update({f"{kind}: {why}": n for why, n in row.excluded.items()})

@@ -1,7 +1,8 @@
 """Captured connections of pairs without controllers: each byte read and written again, our slave
 fed by a real master, our master by real slaves.
 
-Source: captures of 5.5.0, which are too big for the repository.
+Source: the selection of captures in this repository (golden/PROVENANCE.md), and, where they are,
+others, which are too big for it.
 """
 
 import json
@@ -17,25 +18,24 @@ from maxq.reference.broker.replication.plain.plain_slave import PlainSlave
 from maxq.reference.records import PhyOffset
 from maxq.reference.wire import plain_ha as wire
 
-FOLDERS = ("5.5.0-pair", "5.5.0-pair-901", "5.5.0-pair-push")
-pytestmark = [
-    pytest.mark.golden,
-    pytest.mark.skipif(
-        not (golden.ROOT / FOLDERS[0]).is_dir(),
-        reason="needs the captures beside the repository: shared/golden/5.5.0-pair",
-    ),
+SELECTION = Path(__file__).parent / "golden"
+FOLDERS = [(SELECTION / name, ()) for name in golden.PAIRS_HERE] + [
+    (golden.ROOT / name, golden.needs(name)) for name in golden.PAIRS
 ]
-STORES = {"b1-0": "broker0", "b1-1": "broker1", "b2-0": "b2-0", "b2-1": "b2-1"}
+STORES = {
+    "b1-0": "broker0",
+    "b1-1": "broker1",
+}  # of the others, where they are not the nodes' names
 HUGE = 10**9  # what a probe said that had nothing
 
 
 def connections() -> list[Any]:
     found = []
-    for folder in FOLDERS:
-        index = golden.ROOT / folder / "index.json"
+    for folder, marks in FOLDERS:
+        index = folder / "index.json"
         known = json.loads(index.read_bytes())["connections"] if index.is_file() else []
         found += [
-            pytest.param(golden.ROOT / folder, c, id=f"{folder}/{c['file'][:3]}")
+            pytest.param(folder, c, id=f"{folder.name}/{c['file'][:3]}", marks=marks)
             for c in known
             if c["kind"] == "plain-ha"
         ]
@@ -69,7 +69,10 @@ def test_a_connection_is_read_and_written_again_byte_for_byte(
     assert again == raw_down[: len(again)]
     assert down.pending == len(raw_down) - len(again)
     assert connection["truncated"] or not down.pending
-    store = folder / "stores" / STORES[connection["server"]]
+    server = connection["server"]
+    stores = folder / "stores"
+    named = stores / STORES.get(server, server)
+    store = named if named.is_dir() else stores / server
     for piece in pieces:
         kept = log_bytes(store, piece.start, len(piece.data))
         assert piece.data[: len(kept)] == kept

@@ -18,13 +18,14 @@ def test_files_end_behind_their_last_data() -> None:
         "config/topics.json": b"{}",
         "abort": b"",
         "lock": b"",
+        "config/topics.json.bak": b"{}",
         "index/20260101000000000": b"x",
         "timerwheel": b"x",
     }
     assert trimmed(store) == {
         "commitlog/00000000000000000000": RECORD + RECORD,
         "consumequeue/T1/0/00000000000000000000": UNIT,
-        "checkpoint": b"\x01" + bytes(19),
+        "checkpoint": b"\x01" + bytes(59),
         "config/topics.json": b"{}",
         "abort": b"",
     }

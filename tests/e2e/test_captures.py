@@ -1,0 +1,57 @@
+"""A capture of our own nodes: every byte between them is in it."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.captures.capture import capture
+from benchmarks.captures.requests import commit, committed, make_topic, send
+from benchmarks.captures.scenarios import Scenario, settings
+from benchmarks.captures.scene import Scene
+from maxq.harness.environments.local import absent, no_network
+from maxq.harness.targets.reference import ReferenceTarget
+from maxq.reference.wire import plain_ha
+
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.skipif(bool(absent() or no_network()), reason="no network namespaces here"),
+]
+BODY = b"x" * 100_000  # more than a packet, and more than is kept of a stream
+
+
+async def play(scene: Scene) -> None:
+    await make_topic(scene, "b0-0")
+    await send(scene, "b0-0", b"small")
+    await send(scene, "b0-0", BODY)
+    await commit(scene, "b0-0", 1)
+    await committed(scene, ["b0-0"])
+    await scene.kill("b0-0")
+    await scene.start("b0-0")
+
+
+def test_a_pair_of_ours_is_captured(tmp_path: Path) -> None:
+    scenario = Scenario(
+        name="ours", target="reference", settings=settings(sets=1, replicas=2), play=play
+    )
+    (tmp_path / "work").mkdir()
+    out = tmp_path / "ours"
+    asyncio.run(capture(scenario, ReferenceTarget(), tmp_path / "work", out))
+
+    index = json.loads((out / "index.json").read_bytes())
+    said = [text for _, text in index["marks"]]
+    assert "14 at b0-0: 0 {'offset': '1'}" in said
+    kinds = {(c["client"], c["server"], c["kind"]) for c in index["connections"]}
+    assert ("client", "b0-0", "remoting") in kinds
+    assert ("n0", "b0-1", "remoting") in kinds  # 905
+    copies = [c for c in index["connections"] if c["kind"] == "plain-ha"]
+    assert copies[0]["truncated"]
+    assert copies[0]["bytes_s2c"] > len(BODY)
+    name = f"{copies[0]['file']}.s2c.bin"
+    log = (out / "stores" / "b0-1" / "commitlog" / f"{0:020}").read_bytes()
+    assert BODY in log
+    for piece in plain_ha.master_decoder().feed((out / name).read_bytes()):
+        assert log[piece.start :][: len(piece.data)] == piece.data
+    lines = (out / "frames.jsonl").read_text().splitlines()
+    assert {15, 14, 310, 901, 905} <= {json.loads(line)["request_code"] for line in lines}
