@@ -65,18 +65,27 @@ class Listener:
         Raises:
             PacketsLost: the kernel dropped some, or the process has ended by itself.
         """
-        said, _ = self._process.communicate(timeout=END_TIMEOUT_S)
-        if self._process.returncode or not said:
-            raise PacketsLost(f"the process that listens ended with {self._process.returncode}")
-        seen = json.loads(said)
-        if seen["dropped"]:
-            raise PacketsLost(f"the kernel dropped {seen['dropped']} of {seen['packets']} packets")
-        return int(seen["packets"])
+        try:
+            said, _ = self._process.communicate(timeout=END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise PacketsLost("the process that listens does not end") from None
+        return counted(self._process.returncode, said)
 
     def kill(self) -> None:
         """End it; its file is of no use."""
         self._process.kill()
         self._process.communicate()
+
+
+def counted(code: int, said: bytes) -> int:
+    """How many packets a process wrote that ended so, and said this. Raises PacketsLost."""
+    if code or not said:
+        raise PacketsLost(f"the process that listens ended with {code}")
+    seen = json.loads(said)
+    if seen["dropped"]:
+        raise PacketsLost(f"the kernel dropped {seen['dropped']} of {seen['packets']} packets")
+    return int(seen["packets"])
 
 
 def listen(bridge: str) -> socket.socket:

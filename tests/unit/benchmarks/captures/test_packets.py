@@ -31,6 +31,13 @@ def test_packets_are_written_until_the_end_and_what_waits_then_too() -> None:
     assert sorted(at_ns for at_ns, _ in found) == [at_ns for at_ns, _ in found]
 
 
+def test_a_capture_that_may_lack_packets_is_none() -> None:
+    assert packets.counted(0, b'{"packets": 7, "dropped": 0}\n') == 7
+    for code, said in ((0, b'{"packets": 7, "dropped": 1}\n'), (-9, b""), (1, b"x"), (0, b"")):
+        with pytest.raises(packets.PacketsLost):
+            packets.counted(code, said)
+
+
 def test_a_damaged_file_is_refused() -> None:
     head = packets._FILE.pack(packets._MAGIC_NS, 2, 4, 0, 0, 1 << 16, packets.LINKTYPE_RAW)
     whole = head + packets.pcap_record(10**18 + 7, b"packet")
