@@ -153,9 +153,9 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="P4",
-        promise="A pair's master that is online again knows every offset that a slave took for it "
-        "and acknowledged, unless that slave was struck since, or cut off from it or a name "
-        "server.",
+        promise="A pair's master that is online again knows every offset that a slave took and "
+        "acknowledged while it was away, unless that slave was struck since, or cut off from it or "
+        "a name server.",
         source=RETURNS,
         needs=(ACTS,),
         in_pairs=(ACTS,),

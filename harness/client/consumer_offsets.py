@@ -1,8 +1,9 @@
 """Single calls about how far a consumer group has read (14, 15), to a queue's master, no retry.
 
-A group that a broker does not know yet is made there (200), as an operator would; the commit that
-found it unknown has failed. Nothing is pulled: once anybody has pulled from a 5.5.0 master its
-slaves copy no offsets any more.
+A group that a broker does not know yet is made there (200), as an operator would; by a slave that
+acts and takes no such request, with a pull, as a consumer would. The commit that found it unknown
+has failed. Nothing else is pulled: once anybody has pulled from a 5.5.0 master its slaves copy no
+offsets any more.
 Units: seconds; an offset is a message index.
 Source: docs/spec/remoting.md 2.8 (14, 15), RocketMQ ``RemoteBrokerOffsetStore``.
 """
@@ -11,7 +12,7 @@ import asyncio
 
 import msgspec
 
-from maxq.harness.client.session import QueueName, RouteBook
+from maxq.harness.client.session import QueueName, RouteBook, pull_of
 from maxq.harness.contracts.error_classes import error_of, error_words
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
 from maxq.histories.observed import BROKER, CODE
@@ -72,15 +73,18 @@ class OffsetSession:
         self._routes.nudge()
         why = error_of(answer.code, answer.remark)
         if answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
-            await self._make(master, consumer_group)
+            await self._make(master, queue, consumer_group)
         asked = {BROKER: master, CODE: answer.code}
         return Fail(why, asked) if answer.code in REFUSED else Info(why, ext=asked)
 
-    async def _make(self, master: str, consumer_group: str) -> None:
+    async def _make(self, master: str, queue: QueueName, consumer_group: str) -> None:
         """Make a group known; whether that was of use is seen by the next commit."""
-        config = SubscriptionGroupConfig(group_name=consumer_group)
-        frame = Frame(code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config.to_json())
-        await attempt(self._pool, master, frame, timeout_s=OFFSET_TIMEOUT_S)
+        body = SubscriptionGroupConfig(group_name=consumer_group).to_json()
+        frame = Frame(code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+        made = await attempt(self._pool, master, frame, timeout_s=OFFSET_TIMEOUT_S)
+        if isinstance(made, Frame) and made.code != ResponseCode.SUCCESS:
+            pull = pull_of(queue, 0, consumer_group=consumer_group, count=1)
+            await attempt(self._pool, master, pull, timeout_s=OFFSET_TIMEOUT_S)
 
     async def fetch(self, queue: QueueName, consumer_group: str) -> Outcome:
         """Ask the master how far a group has read; ok carries the offset, `NO_OFFSET` for none."""

@@ -1,10 +1,12 @@
 """Offsets of pairs: what a slave knows that acts, and its master once it is back.
 
 - P4: an offset that a slave took for its master, and acknowledged, is not gone at the master.
-  Counts if from the commit until the master was asked that slave was not struck, nor parted from
-  the master or a name server, which may have been ended and started; and if the master was online
-  in between: it said that it is not isolated, or, of RocketMQ's, which do not say it, a name server
-  listed it.
+  Counts if the master was away all through the commit: it had been ended, held or cut off before,
+  and was not started or healed until after. Nobody promises what a slave takes once its master has
+  asked it, as it does of a client with an old route. Counts if from the commit until the master was
+  asked that slave was not struck, nor parted from the master or a name server, which may have been
+  ended and started; and if the master was online in between: it said that it is not isolated, or,
+  of RocketMQ's, which do not say it, a name server listed it.
 - P5: nor is an offset that the master had on its disk when it was ended: one that it acknowledged,
   and then was not struck for two periods in which offsets are written.
 - P6: nor one that the master acknowledged so long before it was struck that the slave had the time
@@ -47,6 +49,7 @@ FLUSHED_NS = 10_000_000_000  # twice flushConsumerOffsetInterval, of which no ru
 FLUSH_KEY = "broker:flushConsumerOffsetInterval"
 REFERENCE = "reference"  # as a target, whose slaves copy as fast as `COPIED_NS` says
 COPIED_SLOWLY_NS = 75_000_000_000  # RocketMQ's copy once a minute, and write after 5 s
+AWAY = frozenset(("down", "held", "cut"))  # the effects that take a master away
 Times = Sequence[tuple[int, int]]  # begins and ends of answers, by index
 
 
@@ -207,8 +210,8 @@ def _kept(claim: str, commits: Sequence[Asked], fetch: Asked, known: Pairs) -> A
 
 
 def _taken(commit: Asked, fetch: Asked, known: Pairs) -> bool:
-    """P4: whether a slave took it, and the master has gone online after that."""
-    if commit.node == fetch.node:
+    """P4: whether a slave took it while its master was away, which has gone online after that."""
+    if commit.node == fetch.node or not _away(fetch.node, commit, known.acts):
         return False
     spans = known.undisturbed.of((commit.node,), (fetch.node, *known.namesrvs))
     span = spans.at(commit.begun)
@@ -219,6 +222,20 @@ def _taken(commit: Asked, fetch: Asked, known: Pairs) -> bool:
     return after >= 0 and any(
         begun > max(after, commit.at) and at < fetch.begun
         for begun, at in known.online.get(fetch.node, ())
+    )
+
+
+def _away(master: str, commit: Asked, acts: Sequence[Fault]) -> bool:
+    """Whether a master was away from before a commit until after it."""
+    moves = [a for a in acts if master in a.nodes and a.begun < commit.at
+             and (a.effect in AWAY or a.ends or a.may_start or not a.known)]  # fmt: skip
+    last = moves[-1] if moves else None
+    return (
+        last is not None
+        and last.effect in AWAY
+        and not last.passes
+        and last.ended is not None
+        and last.ended < commit.begun
     )
 
 

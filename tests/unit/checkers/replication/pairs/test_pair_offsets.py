@@ -1,6 +1,7 @@
 """Offsets of pairs: what a master that returns knows, and a slave that acts."""
 
 import pickle
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -60,6 +61,26 @@ def test_a_master_that_was_cut_off_from_a_name_server_must_know_what_a_slave_too
     r.fetches(45, 1, "b0-0")
     claims = [a.claim for a in judge(r).anomalies]
     assert claims == (["P4"] if other == "n0" else []), "from its slave it can take nothing"
+
+
+@pytest.mark.parametrize("committed_at", [20.2, 20.8, 31])
+def test_a_commit_counts_while_the_master_is_away(committed_at: float) -> None:
+    """A client with an old route commits at the slave even when its master is back, and nobody asks
+    the slave again, whatever else is done to the master then."""
+    r = Offsets()
+    r.says(0.5, "b0-0", acting=False)
+    r.act(10, "kill", "b0-0")
+    r.says(15, "b0-1", acting=True)
+    steps: dict[float, Callable[[], object]] = {
+        20.5: lambda: r.act(20.5, "start", "b0-0"),
+        30.0: lambda: r.act(30, "bump-clock", "b0-0"),
+        committed_at: lambda: r.commits(committed_at, 2, "b0-1"),
+    }
+    for at in sorted(steps):
+        steps[at]()
+    r.says(40, "b0-0", acting=False, isolated=False)
+    r.fetches(45, 1, "b0-0")
+    assert [a.claim for a in judge(r).anomalies] == (["P4"] if committed_at < 20.5 else [])
 
 
 @pytest.mark.parametrize("online_at", [25, 90])
