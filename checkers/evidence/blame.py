@@ -160,13 +160,8 @@ class Blamer:
 
     def _first_from(self, low: int, name: str) -> tuple[Act, ...]:
         """The first of the most direct acts that were at work on a broker set from an index on."""
-        found = [
-            (TAKES.index(act.effect), act.begun, act)
-            for act in self._taking
-            if act.effect and any(act.touches(n, low, NEVER) for n in act.nodes
-                                  if _replica(n, name))
-        ]  # fmt: skip
-        return (min(found, key=_urgency)[2],) if found else ()
+        found = self._at_work(_replica, name, low, NEVER)
+        return (min(found, key=lambda act: (_rank(act), act.begun)),) if found else ()
 
     # Everything else.
 
@@ -185,17 +180,21 @@ class Blamer:
             if after is not None:
                 spans.insert(0, self._known.window(name, after))
         for first, last in spans:
-            found = [
-                (TAKES.index(act.effect), -act.begun, act)
-                for act in self._taking
-                if act.effect and any(act.touches(n, first, last) for n in act.nodes
-                                      if about(n, name))
-            ]  # fmt: skip
+            found = self._at_work(about, name, first, last)
             if found:
-                return (min(found, key=_urgency)[2],)
+                return (min(found, key=lambda act: (_rank(act), -act.begun)),)
         node = str(detail.get("node") or "")
         before = [act for act in self._taking if act.begun < low and node in act.nodes]
         return tuple(before[-1:])
+
+    def _at_work(
+        self, about: Callable[[str, str], bool], name: str, low: int, high: int
+    ) -> list[Act]:
+        """The acts at work between two indices on whom something is about."""
+        return [
+            act for act in self._taking
+            if any(act.touches(n, low, high) for n in act.nodes if about(n, name))
+        ]  # fmt: skip
 
     def _op(self, index: int) -> Op | None:
         try:
@@ -209,5 +208,6 @@ class Blamer:
         return "" if op is None else str((op.ext or {}).get("node", ""))
 
 
-def _urgency(found: tuple[int, int, Act]) -> tuple[int, int]:
-    return found[:2]
+def _rank(act: Act) -> int:
+    """How direct an act is; 0 is the most direct."""
+    return TAKES.index(act.effect) if act.effect else len(TAKES)

@@ -110,9 +110,12 @@ def _log(op: Op) -> str:
     return f"log of {v['node']}: epoch {v['epoch']} is bytes {v['start']} to {v['end']}"
 
 
-def _commit(op: Op) -> str:
-    key, offset = op.value
-    return f"commit offset {offset} of group {key}"
+def _commit(whose: str) -> Callable[[Op], str]:
+    def said(op: Op) -> str:
+        key, offset = op.value
+        return f"commit offset {offset} of {whose} {key}"
+
+    return said
 
 
 def _fetch(op: Op) -> str:
@@ -120,11 +123,6 @@ def _fetch(op: Op) -> str:
         return f"ask how far group {op.value} has read"
     key, offset = op.value
     return f"group {key} has read to offset {offset}"
-
-
-def _commit_ordered(op: Op) -> str:
-    key, offset = op.value
-    return f"commit offset {offset} of queue {key}"
 
 
 def _send_ordered(op: Op) -> str:
@@ -187,7 +185,7 @@ WORDS: Mapping[str, Callable[[Op], str]] = {
     "kill-broker": _node("is killed"),
     CHANGE_ADDRESS: _node("gets another address"),
     observed.WIPE: _node("loses its store, on purpose"),
-    observed.COMMIT_OFFSET: _commit,
+    observed.COMMIT_OFFSET: _commit("group"),
     observed.FETCH_OFFSET: _fetch,
     observed.SEND_DELAYED: _send_delayed,
     observed.SEND_DELAYED_ALONE: _send_delayed,
@@ -197,7 +195,7 @@ WORDS: Mapping[str, Callable[[Op], str]] = {
     observed.READ_TRANSACTIONS: _read,
     observed.SEND_ORDERED: _send_ordered,
     observed.READ_ORDERED: _read,
-    observed.COMMIT_ORDERED: _commit_ordered,
+    observed.COMMIT_ORDERED: _commit("queue"),
     observed.PROBE_READ: _probe,
     observed.OBSERVE_CONTROLLER: _controller,
     observed.OBSERVE_REPLICA: _replica,
@@ -217,8 +215,8 @@ MEANS: Mapping[str, str] = {
     observed.LEAVE: "a broker goes",
     observed.COMMIT_OFFSET: "a consumer group commits how far it is",
     observed.FETCH_OFFSET: "a consumer group asks how far it was",
-    observed.SEND_DELAYED: "a producer sends a message that is to come after a while",
-    observed.SEND_DELAYED_ALONE: "the same, of a topic that one broker set has",
+    observed.SEND_DELAYED: "a producer sends a delayed message",
+    observed.SEND_DELAYED_ALONE: "a producer sends a delayed message to a topic of one broker set",
     observed.READ_DELAYED: "a consumer reads messages that were delayed",
     observed.SEND_HALF: "a producer begins a transaction",
     observed.END_TRANSACTION: "a producer commits or rolls back",
