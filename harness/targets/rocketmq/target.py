@@ -63,10 +63,18 @@ SMALL = {  # what would take hundreds of megabytes, and is not used here
     "maxIndexNum": "40000",
     "timerWheelEnable": "false",
     "diskMaxUsedSpaceRatio": "98",
+    # TransactionMetricsFlushService spins until its first interval is over: by default for 10 s, on
+    # a whole core, at each start.
+    "transactionMetricFlushInterval": "500",
 }
 # A broker without controllers asks its slaves for the checkpoints of their timers (60) before it is
-# online, and one whose timer is off refuses that for ever. Its files are of no use here, and small.
-IN_A_PAIR = {"timerWheelEnable": "true", "mappedFileSizeTimerLog": str(LOG_FILE_BYTES)}
+# online, and one whose timer is off refuses that for ever. Its files are of no use here, and small;
+# each flush compares all 37 MB of the wheel, by default every second: a quarter of a core.
+IN_A_PAIR = {
+    "timerWheelEnable": "true",
+    "mappedFileSizeTimerLog": str(LOG_FILE_BYTES),
+    "timerFlushIntervalMs": "10000",
+}
 
 # 5.0.0 fails when it is asked for its state and has no timer; and where no client writes its slaves
 # leave the SyncStateSet again and again if they may be behind for less than its heartbeats.
