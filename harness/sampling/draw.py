@@ -6,7 +6,8 @@ with its victims, its trigger, its length, and how it is healed. Lengths are log
 to twice the longest time-out, a third of them beyond every time-out; gaps likewise, from none.
 Where faults shall last each is in force for longer than a cluster may take to recover from it, and
 so is now and then another one; some begin only when a cluster has had so long a time of peace.
-Or faults strike within others (`maxq.harness.sampling.nested_faults`).
+Or faults strike within others (`maxq.harness.sampling.nested_faults`), or around the return of a
+master of a pair (`maxq.harness.sampling.returns`).
 Every draw is keyed by what it is for. Times are drawn in milliseconds.
 """
 
@@ -16,8 +17,9 @@ from typing import Any, NamedTuple
 from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.contracts.target import Node, Topology, plan
 from maxq.harness.sampling.factors import KINDS, Row
-from maxq.harness.sampling.faults import NESTED, OVER_AT_ONCE, Fault
+from maxq.harness.sampling.faults import NESTED, OVER_AT_ONCE, RETURNS, Fault
 from maxq.harness.sampling.nested_faults import NestedFaults
+from maxq.harness.sampling.returns import AROUND, Returns
 from maxq.harness.sampling.rounds import rounds_of
 from maxq.harness.schedule.format import (
     EVERYBODY,
@@ -36,6 +38,7 @@ from maxq.harness.schedule.options import (
     APPLICANTS,
     COMMITTERS,
     DELAYED,
+    DELAYED_ALONE,
     LOCKERS,
     ORDERED,
     RETENTION_KEYS,
@@ -56,14 +59,19 @@ READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay with one broker
 # Between two turns of a workload.
 TURNS_MS = {
-    "lock": 100, "registration": 400, "delayed": 80, "ordered": 100, "transactions": 60,
-    "offsets": 150,
+    "lock": 100, "registration": 400, "delayed": 80, "delayed-alone": 1_000, "ordered": 100,
+    "transactions": 60, "offsets": 150,
 }  # fmt: skip
+# How long a consumer group is at work, and how long not: one that is not, while its set changes its
+# master, shows what the set knows of it before it commits anew.
+SPELL_MS = (2_000, 40_000)
+SPELLS_OF = "offsets"
 RACES = 40  # of a hundred turns of an applicant
 THREADS = {
     "lock": LOCKERS,
     "registration": SPARES + APPLICANTS,
     "delayed": DELAYED,
+    "delayed-alone": DELAYED_ALONE,
     "ordered": ORDERED,
     "transactions": TRANSACTIONS,
     "offsets": COMMITTERS,
@@ -92,7 +100,11 @@ TOPOLOGIES: dict[str, dict[str, int | bool]] = {
     "2r-2s": {"controllers": 0, "broker_sets": 2, "replicas": 2},
     "3r-2s": {"controllers": 0, "broker_sets": 2, "replicas": 3},
     "2r-2s-2n": {"controllers": 0, "broker_sets": 2, "replicas": 2, "namesrvs": 2},
+    "2r-3s-2n": {"controllers": 0, "broker_sets": 3, "replicas": 2, "namesrvs": 2},
+    "2r-2s-plain": {"controllers": 0, "broker_sets": 2, "replicas": 2},
 }
+# Masters and slaves of which none acts, as before RIP-32.
+PLAIN, PLAIN_KEYS = "2r-2s-plain", {"broker:enableSlaveActingMaster": "false"}
 FILES = {
     "large": {},
     "small": {"broker:mappedFileSizeCommitLog": "262144",
@@ -200,6 +212,7 @@ def options_of(row: Row) -> dict[str, Any]:
         "broker:flushDiskType": "SYNC_FLUSH" if row["flush"] == "sync" else "ASYNC_FLUSH",
         "broker:controllerHeartBeatTimeoutMills": row["heartbeat"],
         **FILES[row["files"]],
+        **(PLAIN_KEYS if row["topology"] == PLAIN else {}),
         **(RETENTION_KEYS if row["retention"] == "trim" else {}),
     }
     options: dict[str, Any] = {
@@ -266,13 +279,27 @@ def _calls(
             yield _call(draws, row, count, when / 1e6, keys=2 * sets)
             count += 1
     for workload, every in TURNS_MS.items():
-        if workload in row["workload"] and row["first-load"] != "none":
+        if workload in row["workload"].split("+") and row["first-load"] != "none":
+            rests = [_rests(draws, n, length) for n in range(THREADS[workload])]
             for number, ms in enumerate(range(0, length, every)):
                 due = (ms + draws.below(every, workload, ms)) / 1000
                 thread = draws.below(THREADS[workload], workload, "thread", ms)
+                if workload == SPELLS_OF and any(a <= ms < b for a, b in rests[thread]):
+                    continue
                 for who in _together(draws, workload, thread, ms):
                     name = f"{workload}{number}" + ("" if who == thread else f".{who}")
                     yield Call(id=name, at=due, thread=who, f=TURN, workload=workload)
+
+
+def _rests(draws: Keyed, thread: int, length: int) -> list[tuple[int, int]]:
+    """When a consumer group has nothing to do: from, until (ms)."""
+    found, at, number = [], 0, 0
+    while at < length:
+        begin = at + draws.log_uniform(*SPELL_MS, "spell", thread, number)
+        at = begin + draws.log_uniform(*SPELL_MS, "rest", thread, number)
+        found.append((begin, at))
+        number += 1
+    return found
 
 
 def _together(draws: Keyed, workload: str, thread: int, ms: int) -> Sequence[int]:
@@ -301,8 +328,11 @@ def _acts(
     draws: Keyed, row: Row, length: int, nodes: Sequence[Node], bounds: Bounds
 ) -> Iterator[Act]:
     kinds = [kind for kind in KINDS if row[kind] != "off"]
+    most = bounds.faults[1] if bounds.in_turn else None
+    if row["aim"] == RETURNS and AROUND.intersection(kinds):
+        yield from Returns(draws, row, nodes, kinds, most=most).acts(length)
+        return
     if row["pace"] == NESTED and set(kinds) - OVER_AT_ONCE:
-        most = bounds.faults[1] if bounds.in_turn else None
         yield from NestedFaults(draws, row, nodes, kinds, most=most).acts(length)
         return
     least, most = bounds.faults if kinds else (0, 0)

@@ -53,6 +53,7 @@ EVENTS = ("new-epoch", "set-grew", "set-shrank", "set-whole", "healed")
 EVENTS_OF_PAIRS = ("healed",)
 AFTER_EVENT_MS = 5_000
 PAIRS = "pairs"  # an aim: there are no controllers
+RETURNS = "returns"  # another one, of pairs: masters that go and return (`returns`)
 # Whom faults strike, by what a run's faults aim at.
 VICTIMS = {
     "any": ("master", "master", "master", "slave", "sync-state-set-slave", "controller-leader",
@@ -63,6 +64,7 @@ VICTIMS = {
     PAIRS: ("master", "master", "master", "slave", "acting-master", "smallest-slave", "namesrv",
             "broker"),
 }  # fmt: skip
+VICTIMS[RETURNS] = VICTIMS[PAIRS]
 COUNTS = (2, 2, EVERYBODY)  # of several
 ELECTED = ("slave", "slave", "sync-state-set-slave", "master")  # by an operator's order
 LINKS = (("master", "controllers"), ("master", "slave"), ("slave", "controllers"),
@@ -112,7 +114,7 @@ class Fault:
     @property
     def _pairs(self) -> bool:
         """Whether the cluster has no controllers."""
-        return self._row["aim"] == PAIRS
+        return self._row["aim"] in (PAIRS, RETURNS)
 
     @property
     def _links(self) -> tuple[tuple[str, str], ...]:

@@ -18,11 +18,12 @@ INSTEAD: dict[str, dict[str, str]] = {
         "P-UNCLEAN": "P-AUTO",
     },
     "topology": {
-        "3c-3r": "2r-2s", "3c-2r": "2r-2s", "1c-3r": "3r-2s", "3c-3r-2n": "2r-2s-2n",
-        "3c-3r-2s": "3r-2s", "3e-3r": "2r-2s-2n",
+        "3c-3r": "2r-2s", "3c-2r": "2r-2s-plain", "1c-3r": "3r-2s", "3c-3r-2n": "2r-2s-2n",
+        "3c-3r-2s": "3r-2s", "3e-3r": "2r-3s-2n",
     },
     "workload": {
-        "queue": "queue+lock+offsets", "queue+lock": "queue+delayed+transactions+offsets",
+        "queue": "queue+lock+offsets",
+        "queue+lock": "queue+delayed+delayed-alone+transactions+offsets",
         "queue+registration": "queue+lock+transactions",
         "queue+lock+registration": "queue+lock+ordered+delayed",
     },
@@ -31,7 +32,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     "crash": {"power-loss": "kill"},
     "whole-stop": {"power-loss": "kill"},
     "order": {"on": "off"},
-    "aim": dict.fromkeys(FACTORS["aim"], "pairs"),
+    "aim": {"any": "pairs", "brokers": "returns", "controllers": "returns"},
     "learner": {"on": "off"},
     "retention": {"trim": "off"},
 }  # fmt: skip

@@ -5,7 +5,7 @@ import pytest
 from maxq.harness.contracts.target import Topology
 from maxq.harness.sampling.draw import draw
 from maxq.harness.sampling.factors import FACTORS, covering_array
-from maxq.harness.sampling.faults import PAIRS
+from maxq.harness.sampling.faults import PAIRS, RETURNS
 from maxq.harness.sampling.pair_factors import every_pair, pair_coverage, pair_row
 from maxq.harness.schedule.options import PAIR_PROFILES, Options
 
@@ -23,7 +23,7 @@ def test_the_covering_array_meets_every_pair_of_values() -> None:
 def test_rows_have_what_pairs_can_have() -> None:
     rows = [pair_row(seed) for seed in SEEDS]
     assert {row["profile"] for row in rows} == set(PAIR_PROFILES)
-    assert {row["aim"] for row in rows} == {PAIRS}
+    assert {row["aim"] for row in rows} == {PAIRS, RETURNS}
     assert {row["order"] for row in rows} == {"off"}
     assert all(row.keys() == FACTORS.keys() for row in rows)
 
@@ -33,7 +33,7 @@ def test_a_schedule_of_pairs_names_no_controller(seed: int) -> None:
     script = draw(seed, pair_row(seed), length_ms=60_000)
     options = Options(environment="simulated", seed=seed, **script.header.options)
     assert options.pair
-    assert options.topology.broker_sets == 2
+    assert options.topology.broker_sets == int(script.header.factors["topology"][3])
     assert options.ending == "current"
     assert isinstance(options.topology, Topology)
     parts = {act.who.part for act in script.acts} | {str(a.args.get("from")) for a in script.acts}

@@ -1,0 +1,202 @@
+"""Faults of a pair around the return of a master.
+
+A master is away for longer than name servers wait for it, so that a slave acts; what its return
+meets is not sound either: a slave that is down or does not hear it, a name server that has just
+started, broker sets that take nothing. One fault after the other as `maxq.harness.sampling.draw`
+draws them rarely is in force at the moment of a return. Here each round is a master that is away
+and comes back, with none to two companions, of which most begin before the return and outlast it.
+Then the cluster mostly has the time to recover in.
+
+Every draw is keyed by the number of the round and by what it is for. Times are in milliseconds.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.keyed_draws import Keyed
+from maxq.harness.contracts.target import Node
+from maxq.harness.sampling.factors import Row
+from maxq.harness.sampling.faults import LASTING_MS, REST_MS, Fault
+from maxq.harness.schedule.format import Act, When, Who
+from maxq.histories.fault_facts import ADD_WRITE, KILL, PAUSE, RESTART, WIPE_WRITE
+
+AROUND = frozenset(("crash", "hang", "cut"))  # kinds that a master can be away by
+PART = 70  # of a hundred: in how much of a run rounds may begin
+MOST = 8  # rounds
+# How long a master is away: not for long enough to be missed, until a slave acts, for much longer.
+AWAY_MS = ((500, 6_000), (10_000, 25_000), (10_000, 25_000), LASTING_MS, LASTING_MS)
+COMPANIONS = (0, 1, 1, 2)
+ACROSS = 65  # of a hundred companions: they begin before the return and outlast it
+LEAD_MS = (20, 8_000)
+LASTS_MS = (1_000, 45_000)
+AMISS_MS = 8_000  # by how much others begin and end after the master
+RESTED = 75  # of a hundred rounds: the cluster is left alone afterwards
+GAP_MS = (1_000, 8_000)
+
+
+class Returns:
+    """The rounds of a run.
+
+    Args:
+        draws: of the run.
+        row: its factors; of `AROUND` one at least is on.
+        nodes: of the cluster.
+        kinds: of faults that are on.
+        most: so many acts that strike; None: as many as there is time for.
+    """
+
+    def __init__(
+        self,
+        draws: Keyed,
+        row: Row,
+        nodes: Sequence[Node],
+        kinds: Sequence[str],
+        *,
+        most: int | None = None,
+    ) -> None:
+        self._draws = draws
+        self._row = row
+        self._kinds = tuple(kinds)
+        self._nodes = tuple(nodes)
+        self._most = most
+        brokers = [n for n in nodes if n.role is Role.BROKER]
+        self._sets = {
+            name: tuple(n.name for n in brokers if n.broker_set == name)
+            for name in sorted({n.broker_set for n in brokers})
+        }
+        self._namesrvs = tuple(n.name for n in nodes if n.role is Role.NAMESRV)
+        self._number = 0
+
+    def acts(self, length: int) -> Iterator[Act]:
+        """All of them.
+
+        Args:
+            length: of the run, in ms.
+        """
+        before, at, struck = "", 0, 0
+        until = length * PART // 100
+        while at < until and self._number < MOST and (self._most is None or struck < self._most):
+            home = self._draws.choice([*self._sets], *self._key("set"))
+            away = self._away()
+            at += away + (gap := self._gap())
+            yield from self._master(home, When(after=before, at=gap / 1000), away)
+            left = len(COMPANIONS) if self._most is None else self._most - struck - 1
+            names = self._companions()[:left]
+            for place, name in enumerate(names):
+                yield from self._companion(f"f{self._number}.{'ab'[place]}", name, home, away)
+            before, struck = f"f{self._number}.h", struck + 1 + len(names)
+            self._number += 1
+
+    def _key(self, *what: int | str) -> tuple[int | str, ...]:
+        return ("return", self._number, *what)
+
+    def _gap(self) -> int:
+        """Since the return before."""
+        rested = self._number > 0 and self._draws.chance(RESTED, *self._key("rested"))
+        return self._draws.between(*(REST_MS if rested else GAP_MS), *self._key("gap"))
+
+    def _away(self) -> int:
+        """How long its master is away."""
+        span = self._draws.choice(AWAY_MS, *self._key("how long"))
+        return self._draws.between(*span, *self._key("away"))
+
+    def _master(self, home: str, begin: When, away: int) -> Iterator[Act]:
+        """It goes and returns."""
+        strike, after = f"f{self._number}", When(after=f"f{self._number}", at=away / 1000)
+        f, heal, args = self._struck("master", cut=True)
+        yield Act(id=strike, f=f, when=begin, who=Who(nodes=self._sets[home][:1]), args=args)
+        yield Act(id=f"{strike}.h", f=heal, when=after, who=Who(of=strike))
+
+    def _struck(self, what: str, *, cut: bool) -> tuple[str, str, dict[str, Any]]:
+        """How nodes go away: the act, its heal, and what it takes."""
+        ways = [k for k in ("crash", "hang", "cut") if k in self._kinds and (cut or k != "cut")]
+        match self._draws.choice(ways, *self._key(what, "way")):
+            case "crash":
+                f = self._row["crash"]
+                return (KILL if f == RESTART else f), "start", {}
+            case "hang":
+                return PAUSE, "resume", {}
+        # From name servers alone it still has its slaves, and must give way nevertheless.
+        alone = self._draws.chance(50, *self._key(what, "from namesrvs"))
+        args = {"from": "namesrvs"} if alone else {}
+        return "start-partition", "stop-partition", {**args, **self._packets()}
+
+    def _packets(self) -> dict[str, Any]:
+        """What becomes of them in a cut."""
+        args: dict[str, Any] = {} if self._row["cut"] == "both" else {"ways": self._row["cut"]}
+        return {**args, "reset": True} if self._row["cut-packets"] == "reset" else args
+
+    # Companions.
+
+    def _companions(self) -> list[str]:
+        """What there is beside a master that is away."""
+        names = []
+        if {"crash", "hang"} & {*self._kinds}:
+            names += ["slaves", "others", "namesrv"]
+        if "cut" in self._kinds:
+            names += ["parted", "unheard"]
+        if len(self._sets) > 1:
+            names.append("closed")
+        names += [kind for kind in self._kinds if kind not in AROUND]
+        several = self._draws.choice(COMPANIONS, *self._key("companions"))
+        return self._draws.shuffled(names, *self._key("which"))[:several]
+
+    def _companion(self, name: str, what: str, home: str, away: int) -> Iterator[Act]:
+        begin, lasts = self._span(what, away)
+        when, strike = When(after=f"f{self._number}", at=begin / 1000), ""
+        args: dict[str, Any] = {}
+        match what:
+            case "slaves" | "others" | "namesrv":
+                who = self._down(what, home)
+                strike, heal, args = self._struck(what, cut=False)
+            case "parted":
+                who = Who(nodes=self._sets[home][:1])
+                args = {"from": [*self._sets[home][1:]], **self._packets()}
+            case "unheard":
+                who = Who(nodes=(self._draws.choice(self._namesrvs, *self._key("which namesrv")),))
+                other = self._draws.choice(self._sets[home], *self._key("by whom"))
+                args = {"from": [other], **self._packets()}
+            case "closed":
+                other = self._draws.choice([s for s in self._sets if s != home], *self._key(what))
+                who = Who(nodes=self._sets[other][:1])
+                strike, heal = WIPE_WRITE, ADD_WRITE
+            case _:
+                yield from self._other(name, what, when)
+                return
+        if not strike:
+            strike, heal = "start-partition", "stop-partition"
+        yield Act(id=name, f=strike, when=when, who=who, args=args)
+        after = When(after=name, at=lasts / 1000)
+        yield Act(id=f"{name}.h", f=heal, when=after, who=Who(of=name))
+
+    def _down(self, what: str, home: str) -> Who:
+        """Who goes away as well."""
+        match what:
+            case "slaves":
+                slaves = self._sets[home][1:]
+                some = self._draws.choice((slaves[:1], slaves), *self._key("slaves"))
+                return Who(nodes=tuple(some))
+            case "others":
+                others = tuple(of[0] for name, of in self._sets.items() if name != home)
+                some = self._draws.choice((others[:1], others), *self._key("others"))
+                return Who(nodes=some)
+        return Who(nodes=(self._draws.choice(self._namesrvs, *self._key("namesrv")),))
+
+    def _span(self, what: str, away: int) -> tuple[int, int]:
+        """When a companion begins, after the master went, and how long it lasts."""
+        if self._draws.chance(ACROSS, *self._key(what, "across")):
+            lead = min(self._draws.log_uniform(*LEAD_MS, *self._key(what, "lead")), away)
+            return away - lead, self._draws.log_uniform(*LASTS_MS, *self._key(what, "lasts"))
+        begin = self._draws.below(AMISS_MS, *self._key(what, "begin"))
+        end = away + self._draws.between(-AMISS_MS, AMISS_MS, *self._key(what, "end"))
+        return begin, max(end - begin, GAP_MS[0])
+
+    def _other(self, name: str, kind: str, when: When) -> Iterator[Act]:
+        """A fault of another kind, as runs of other aims have it."""
+        number = 10 * (self._number + 1) + (name[-1] == "b")
+        strike, *heals = Fault(
+            self._draws, self._row, number, f"f{self._number}", self._nodes, within=True
+        ).of(kind)
+        yield Act(id=strike.id, f=strike.f, when=when, who=strike.who, args=strike.args)
+        yield from heals
