@@ -27,6 +27,11 @@ MOST = 8  # rounds
 # How long a master is away: not for long enough to be missed, until a slave acts, for much longer.
 AWAY_MS = ((500, 6_000), (10_000, 25_000), (10_000, 25_000), LASTING_MS, LASTING_MS)
 COMPANIONS = (0, 1, 1, 2)
+# By what kinds of faults a companion is there, else by the one that it is called; one is an order.
+BY = {
+    "slaves": ("crash", "hang"), "others": ("crash", "hang"), "namesrv": ("crash", "hang"),
+    "parted": ("cut",), "unheard": ("cut",), "closed": (),
+}  # fmt: skip
 ACROSS = 65  # of a hundred companions: they begin before the return and outlast it
 LEAD_MS = (20, 8_000)
 LASTS_MS = (1_000, 45_000)
@@ -43,7 +48,8 @@ class Returns:
         row: its factors; of `AROUND` one at least is on.
         nodes: of the cluster.
         kinds: of faults that are on.
-        most: so many acts that strike; None: as many as there is time for.
+        most: so many acts that strike, each kind once before one of them twice; None: as many as
+            there is time for.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class Returns:
         }
         self._namesrvs = tuple(n.name for n in nodes if n.role is Role.NAMESRV)
         self._number = 0
+        self._unseen = set(kinds) if most is not None else set[str]()
 
     def acts(self, length: int) -> Iterator[Act]:
         """All of them.
@@ -76,15 +83,15 @@ class Returns:
         """
         before, at, struck = "", 0, 0
         until = length * PART // 100
-        while at < until and self._number < MOST and (self._most is None or struck < self._most):
+        most = MOST * (1 + max(COMPANIONS)) if self._most is None else self._most
+        while (at < until or self._unseen) and self._number < MOST and struck < most:
             home = self._draws.choice([*self._sets], *self._key("set"))
             away = self._away()
             at += away + (gap := self._gap())
             yield from self._master(home, When(after=before, at=gap / 1000), away)
-            left = len(COMPANIONS) if self._most is None else self._most - struck - 1
-            names = self._companions()[:left]
+            names = self._companions()[: most - struck - 1]
             for place, name in enumerate(names):
-                yield from self._companion(f"f{self._number}.{'ab'[place]}", name, home, away)
+                yield from self._companion(f"f{self._number}{'ab'[place]}", name, home, away)
             before, struck = f"f{self._number}.h", struck + 1 + len(names)
             self._number += 1
 
@@ -105,13 +112,17 @@ class Returns:
         """It goes and returns."""
         strike, after = f"f{self._number}", When(after=f"f{self._number}", at=away / 1000)
         f, heal, args = self._struck("master", cut=True)
-        yield Act(id=strike, f=f, when=begin, who=Who(nodes=self._sets[home][:1]), args=args)
+        who = Who(part="master", nodes=self._sets[home][:1])
+        yield Act(id=strike, f=f, when=begin, who=who, args=args)
         yield Act(id=f"{strike}.h", f=heal, when=after, who=Who(of=strike))
 
     def _struck(self, what: str, *, cut: bool) -> tuple[str, str, dict[str, Any]]:
         """How nodes go away: the act, its heal, and what it takes."""
         ways = [k for k in ("crash", "hang", "cut") if k in self._kinds and (cut or k != "cut")]
-        match self._draws.choice(ways, *self._key(what, "way")):
+        way = self._draws.choice([w for w in ways if w in self._unseen] or ways,
+                                 *self._key(what, "way"))  # fmt: skip
+        self._unseen.discard(way)
+        match way:
             case "crash":
                 f = self._row["crash"]
                 return (KILL if f == RESTART else f), "start", {}
@@ -131,19 +142,24 @@ class Returns:
 
     def _companions(self) -> list[str]:
         """What there is beside a master that is away."""
-        names = []
-        if {"crash", "hang"} & {*self._kinds}:
-            names += ["slaves", "others", "namesrv"]
-        if "cut" in self._kinds:
-            names += ["parted", "unheard"]
+        names = [name for name, by in BY.items() if {*by} & {*self._kinds}]
+        names += [kind for kind in self._kinds if kind not in AROUND]
         if len(self._sets) > 1:
             names.append("closed")
-        names += [kind for kind in self._kinds if kind not in AROUND]
+        names = self._draws.shuffled(names, *self._key("which"))
         several = self._draws.choice(COMPANIONS, *self._key("companions"))
-        return self._draws.shuffled(names, *self._key("which"))[:several]
+        unseen, chosen = set(self._unseen), list[str]()
+        for _ in range(max(several, 1) if unseen else several):
+            lacking = [name for name in names if unseen.intersection(BY.get(name, (name,)))]
+            chosen.append((lacking or names)[0])
+            names.remove(chosen[-1])
+            unseen.difference_update(BY.get(chosen[-1], (chosen[-1],)))
+        return chosen
 
     def _companion(self, name: str, what: str, home: str, away: int) -> Iterator[Act]:
         begin, lasts = self._span(what, away)
+        if len(by := BY.get(what, (what,))) == 1:
+            self._unseen.discard(by[0])
         when, strike = When(after=f"f{self._number}", at=begin / 1000), ""
         args: dict[str, Any] = {}
         match what:
@@ -176,12 +192,14 @@ class Returns:
             case "slaves":
                 slaves = self._sets[home][1:]
                 some = self._draws.choice((slaves[:1], slaves), *self._key("slaves"))
-                return Who(nodes=tuple(some))
+                return Who(part="slave", nodes=tuple(some))
             case "others":
                 others = tuple(of[0] for name, of in self._sets.items() if name != home)
                 some = self._draws.choice((others[:1], others), *self._key("others"))
-                return Who(nodes=some)
-        return Who(nodes=(self._draws.choice(self._namesrvs, *self._key("namesrv")),))
+                return Who(part="master", nodes=some)
+        return Who(
+            part="namesrv", nodes=(self._draws.choice(self._namesrvs, *self._key("namesrv")),)
+        )
 
     def _span(self, what: str, away: int) -> tuple[int, int]:
         """When a companion begins, after the master went, and how long it lasts."""

@@ -9,7 +9,7 @@ import pytest
 from maxq.harness.experiments.simulate import SeedResult, run_seed
 
 ROOT = Path(__file__).parent.parent.parent
-COUNT, LENGTH_MS = 20, 30_000
+COUNT, PAIRS, LENGTH_MS = 14, 4, 30_000
 
 
 def commit() -> str:
@@ -32,6 +32,13 @@ def blamed(result: SeedResult) -> str:
 def test_the_correct_reference_is_never_blamed(number: int) -> None:
     result = run_seed(fresh(number), length_ms=LENGTH_MS)
     assert not blamed(result), f"maxq simulate --seeds {result.seed} --length 30s: {blamed(result)}"
+
+
+@pytest.mark.parametrize("number", range(PAIRS))
+def test_nor_are_pairs_of_it(number: int) -> None:
+    result = run_seed(fresh(number), length_ms=LENGTH_MS, pairs=True)
+    again = f"maxq simulate --mode pair --seeds {result.seed} --length 30s"
+    assert not blamed(result), f"{again}: {blamed(result)}"
 
 
 def test_a_seeded_bug_is_blamed() -> None:

@@ -205,7 +205,7 @@ MATRICES: dict[str, Matrix] = dict(zip(MODES, (CONTROLLERS, PAIRS), strict=True)
 def kind_of(act: Act) -> str:
     """The kind of the fault that an act begins; empty: it begins none."""
     if act.f in ENDING:
-        return "whole-stop" if act.who.nodes else "crash"
+        return "whole-stop" if act.who.nodes and not act.who.part else "crash"
     if act.f == RESET_CONNECTIONS:  # instead of a cut
         return "cut"
     return KIND_OF.get(BUILT_IN.effect(act.f), "")

@@ -168,6 +168,10 @@ def _unread(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     return any(UNREAD in text for _, log in run.each(harm) for _, text in log)
 
 
+def _not_strict(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    return run.profile == "P-ASYNC"
+
+
 PAIR_TIES: dict[str, Tie] = {
     "older-version-kept": _version_kept,
     "second-member-taken": _second_taken,
@@ -181,4 +185,5 @@ PAIR_TIES: dict[str, Tie] = {
     "copies-of-half-messages": _copied,
     "slave-longer-than-master": _longer,
     "slaves-not-read-from": _unread,
+    "locks-not-strict": _not_strict,
 }

@@ -50,6 +50,8 @@ PAIR_KNOWN: tuple[Known, ...] = (
           "a delayed message that cannot be moved holds up those behind it", "level-blocked"),
     Known(("A5/acting-not-readable",), ALL, BY_DESIGN,
           "consumers may not read from slaves", "slaves-not-read-from"),
+    Known(("L1/granted-too-soon", "L2/lease-overlap"), ALL, BY_DESIGN,
+          "locks are not strict: each broker grants by itself", "locks-not-strict"),
     Known(("E9/committed-again",), ALL, "upstream #8158",
           "each question to producers copies a half message, and each copy is committed by itself",
           "copies-of-half-messages"),

@@ -60,7 +60,7 @@ def test_pairs_have_profiles_of_their_own_and_half_of_them_are_not_read_from_sla
     assert Counter(t.profile for t in trials) == {"P-SYNC": 12, "P-AUTO": 4, "P-ASYNC": 4}
     assert Counter(t.value for t in trials) == {"on": 10, "off": 10}
     rows = [PAIRS.row_for(n, {}, REAL) for n in range(PAIRS.array_size)]
-    assert {row["aim"] for row in rows} == {"pairs"}
+    assert {row["aim"] for row in rows} == {"pairs", "returns"}
     assert "none" not in {row["first-load"] for row in rows}, "no run is idle"
     assert run_matrix.pairs_met(rows).keys() <= PAIRS.every_pair(REAL)
     assert {pair[1] for pair in PAIRS.every_pair(REAL) if pair[0] == PUSH} == {"off", "on"}

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from maxq.checkers.core.api import Anomaly
+from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.hunt.by_mode import known_as, known_in, labels
 from maxq.harness.experiments.hunt.causes import Traces
 from maxq.harness.experiments.hunt.pairs.pair_causes import PAIR_TIES
@@ -72,13 +73,13 @@ class Pair:
             claim=claim, name=name, signature=signature, ops=ops, story="", detail=detail
         )
 
-    def run(self, **logs: tuple[Event, ...]) -> Traces:
+    def run(self, profile: Profile = "P-SYNC", **logs: tuple[Event, ...]) -> Traces:
         named = {name.replace("_", "-"): events_ for name, events_ in logs.items()}
         return Traces(
             RunArtifacts(
                 logs={"n0": log((1, "RocketmqNamesrv - up")), **named},
                 history=History(self.ops),
-                profile="P-SYNC",
+                profile=profile,
                 back_end="dledger",
                 zero_wall_ms=RUN_BEGAN_MS,
                 pair=True,
@@ -180,6 +181,13 @@ def test_slaves_that_are_not_read_from() -> None:
     unread = pair.anomaly("A5/acting-not-readable", 20, 50, set="b0", node="b0-1")
     assert of(pair.run(b0_1=log((2, "RocketmqBroker - slaveReadEnable=false"))), unread) == "con"
     assert of(pair.run(b0_1=log((2, "RocketmqBroker - slaveReadEnable=true"))), unread) == ""
+
+
+def test_locks_that_are_not_strict() -> None:
+    pair = Pair()
+    twice = pair.anomaly("L2/lease-overlap", 20, 50, key=2)
+    assert of(pair.run("P-ASYNC"), twice) == "loc"
+    assert of(pair.run("P-SYNC"), twice) == ""
 
 
 def test_delayed_messages_that_wait_for_another() -> None:
