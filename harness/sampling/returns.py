@@ -32,12 +32,15 @@ BY = {
     "slaves": ("crash", "hang"), "others": ("crash", "hang"), "namesrv": ("crash", "hang"),
     "parted": ("cut",), "unheard": ("cut",), "closed": (),
 }  # fmt: skip
-ACROSS = 65  # of a hundred companions: they begin before the return and outlast it
+ACROSS, JUST_OVER = 55, 20  # of a hundred companions: they outlast the return; are over before it
 LEAD_MS = (20, 8_000)
 LASTS_MS = (1_000, 45_000)
 AMISS_MS = 8_000  # by how much others begin and end after the master
 RESTED = 75  # of a hundred rounds: the cluster is left alone afterwards
 GAP_MS = (1_000, 8_000)
+
+
+Struck = tuple[str, str, dict[str, Any]]  # an act, its heal, and what it takes
 
 
 class Returns:
@@ -116,8 +119,8 @@ class Returns:
         yield Act(id=strike, f=f, when=begin, who=who, args=args)
         yield Act(id=f"{strike}.h", f=heal, when=after, who=Who(of=strike))
 
-    def _struck(self, what: str, *, cut: bool) -> tuple[str, str, dict[str, Any]]:
-        """How nodes go away: the act, its heal, and what it takes."""
+    def _struck(self, what: str, *, cut: bool) -> Struck:
+        """How nodes go away."""
         ways = [k for k in ("crash", "hang", "cut") if k in self._kinds and (cut or k != "cut")]
         way = self._draws.choice([w for w in ways if w in self._unseen] or ways,
                                  *self._key(what, "way"))  # fmt: skip
@@ -130,13 +133,16 @@ class Returns:
                 return PAUSE, "resume", {}
         # From name servers alone it still has its slaves, and must give way nevertheless.
         alone = self._draws.chance(50, *self._key(what, "from namesrvs"))
-        args = {"from": "namesrvs"} if alone else {}
-        return "start-partition", "stop-partition", {**args, **self._packets()}
+        return self._cut("namesrvs" if alone else "")
 
-    def _packets(self) -> dict[str, Any]:
-        """What becomes of them in a cut."""
-        args: dict[str, Any] = {} if self._row["cut"] == "both" else {"ways": self._row["cut"]}
-        return {**args, "reset": True} if self._row["cut-packets"] == "reset" else args
+    def _cut(self, peers: str | Sequence[str]) -> Struck:
+        """A cut from some, or from all others."""
+        args: dict[str, Any] = {"from": peers} if peers else {}
+        if self._row["cut"] != "both":
+            args["ways"] = self._row["cut"]
+        if self._row["cut-packets"] == "reset":
+            args["reset"] = True
+        return "start-partition", "stop-partition", args
 
     # Companions.
 
@@ -158,33 +164,32 @@ class Returns:
 
     def _companion(self, name: str, what: str, home: str, away: int) -> Iterator[Act]:
         begin, lasts = self._span(what, away)
+        when = When(after=f"f{self._number}", at=begin / 1000)
         if len(by := BY.get(what, (what,))) == 1:
             self._unseen.discard(by[0])
-        when, strike = When(after=f"f{self._number}", at=begin / 1000), ""
-        args: dict[str, Any] = {}
-        match what:
-            case "slaves" | "others" | "namesrv":
-                who = self._down(what, home)
-                strike, heal, args = self._struck(what, cut=False)
-            case "parted":
-                who = Who(nodes=self._sets[home][:1])
-                args = {"from": [*self._sets[home][1:]], **self._packets()}
-            case "unheard":
-                who = Who(nodes=(self._draws.choice(self._namesrvs, *self._key("which namesrv")),))
-                other = self._draws.choice(self._sets[home], *self._key("by whom"))
-                args = {"from": [other], **self._packets()}
-            case "closed":
-                other = self._draws.choice([s for s in self._sets if s != home], *self._key(what))
-                who = Who(nodes=self._sets[other][:1])
-                strike, heal = WIPE_WRITE, ADD_WRITE
-            case _:
-                yield from self._other(name, what, when)
-                return
-        if not strike:
-            strike, heal = "start-partition", "stop-partition"
+        if what not in BY:
+            yield from self._other(name, what, when)
+            return
+        who, (strike, heal, args) = self._amiss(what, home)
         yield Act(id=name, f=strike, when=when, who=who, args=args)
         after = When(after=name, at=lasts / 1000)
         yield Act(id=f"{name}.h", f=heal, when=after, who=Who(of=name))
+
+    def _amiss(self, what: str, home: str) -> tuple[Who, Struck]:
+        """Whom a companion strikes, and how."""
+        master, *slaves = self._sets[home]
+        match what:
+            case "parted":
+                return Who(nodes=(master,)), self._cut(slaves)
+            case "unheard":
+                one = self._draws.choice(self._namesrvs, *self._key("which namesrv"))
+                return Who(nodes=(one,)), self._cut([
+                    self._draws.choice((master, *slaves), *self._key("by whom"))
+                ])  # fmt: skip
+            case "closed":
+                other = self._draws.choice([s for s in self._sets if s != home], *self._key(what))
+                return Who(nodes=self._sets[other][:1]), (WIPE_WRITE, ADD_WRITE, {})
+        return self._down(what, home), self._struck(what, cut=False)
 
     def _down(self, what: str, home: str) -> Who:
         """Who goes away as well."""
@@ -203,9 +208,14 @@ class Returns:
 
     def _span(self, what: str, away: int) -> tuple[int, int]:
         """When a companion begins, after the master went, and how long it lasts."""
-        if self._draws.chance(ACROSS, *self._key(what, "across")):
-            lead = min(self._draws.log_uniform(*LEAD_MS, *self._key(what, "lead")), away)
-            return away - lead, self._draws.log_uniform(*LASTS_MS, *self._key(what, "lasts"))
+        how = self._draws.below(100, *self._key(what, "how"))
+        lead = min(self._draws.log_uniform(*LEAD_MS, *self._key(what, "lead")), away)
+        lasts = self._draws.log_uniform(*LASTS_MS, *self._key(what, "lasts"))
+        if how < ACROSS:
+            return away - lead, lasts
+        if how < ACROSS + JUST_OVER:
+            begin = max(away - lead - lasts, 0)
+            return begin, max(away - lead - begin, 0)
         begin = self._draws.below(AMISS_MS, *self._key(what, "begin"))
         end = away + self._draws.between(-AMISS_MS, AMISS_MS, *self._key(what, "end"))
         return begin, max(end - begin, GAP_MS[0])
