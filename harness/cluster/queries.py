@@ -38,6 +38,7 @@ from maxq.reference.wire.node_headers import (
 from maxq.reference.wire.route import MASTER_ID, ClusterInfo
 
 ELECT_TIMEOUT_S = 20.0
+BUSY_TRIES = 10  # of `PROBE_TIMEOUT_S` each
 ANSWERS_MAX = 3  # of an order to elect, that are told
 
 
@@ -364,9 +365,18 @@ class Inquiry:
         found = {}
         async with probing(self._environment.observer_dial) as pool:
             for broker in self.running_brokers():
-                table = await runtime_info(pool, self._nodes.address(broker.name))
-                found[broker.name] = table.get("maxq.mutant", "")
+                address = self._nodes.address(broker.name)
+                found[broker.name] = (await _info_of_busy(pool, address)).get("maxq.mutant", "")
         return found
+
+
+async def _info_of_busy(pool: Pool, address: str) -> dict[str, str]:
+    """What a broker reports of itself, which may need more than one try where all have just
+    started. Raises OSError, RemoteProtocolError."""
+    for _ in range(BUSY_TRIES - 1):
+        with suppress(OSError):
+            return await runtime_info(pool, address)
+    return await runtime_info(pool, address)
 
 
 def _granted(broker_set: str, answer: Frame | str) -> dict[str, Any]:

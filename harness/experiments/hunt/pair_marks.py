@@ -24,13 +24,15 @@ HALF_FAILED = "Escaping transactional message failed"
 SKIPPED = f"{HALF_FAILED} 11 times"  # after the last of ten more tries it is left behind
 CHECKED = "Check transaction. real_topic="  # producers are asked, and the half message copied
 UNREAD = "slaveReadEnable=false"  # of a broker's settings, which it writes at its start
+STILL = "enableSlaveActingMaster=false"  # likewise
 PUT_FAILED = "ScheduleMessageService put message failed"
 BLOCKED = 20  # failed tries of a broker, ten a second of each message, that hold up what follows
 SEND_FAILED = "sendMessageInFailover to remote failed"
 LONGER = "master pushed offset not equal the max phy offset in slave"
 PAIR_MARKS = (
     MIN_CHANGED, ACTS, ACTS_NO_MORE, REVERSE, REVERSE_FAILED, THEIRS, ONLINE, ALONE, WAITS,
-    BOOTED, CHECKED, UNREAD, UNQUOTED, NOT_COPIED, HALF_FAILED, PUT_FAILED, SEND_FAILED, LONGER,
+    BOOTED, CHECKED, UNREAD, STILL, UNQUOTED, NOT_COPIED, HALF_FAILED, PUT_FAILED, SEND_FAILED,
+    LONGER,
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from maxq.harness.experiments.hunt.pair_marks import (
     REVERSE_FAILED,
     SEND_FAILED,
     SKIPPED,
+    STILL,
     UNQUOTED,
     UNREAD,
     reversals,
@@ -168,6 +169,10 @@ def _unread(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     return any(UNREAD in text for _, log in run.each(harm) for _, text in log)
 
 
+def _still(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    return any(STILL in text for _, log in run.each(harm) for _, text in log)
+
+
 def _not_strict(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     return run.profile == "P-ASYNC"
 
@@ -185,5 +190,6 @@ PAIR_TIES: dict[str, Tie] = {
     "copies-of-half-messages": _copied,
     "slave-longer-than-master": _longer,
     "slaves-not-read-from": _unread,
+    "slaves-do-not-act": _still,
     "locks-not-strict": _not_strict,
 }

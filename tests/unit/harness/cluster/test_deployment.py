@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 import pytest
 from run_in_world import Watched, with_cluster
 
+from maxq.harness.client.probes import runtime_info
+from maxq.harness.cluster import queries
 from maxq.harness.cluster.deployment import Deployment, SetupFailed
 from maxq.harness.contracts.environment import Role
 from maxq.harness.run.lifecycle import PAGE, cut
 from maxq.reference.broker.admin.topic_admin import TopicAdmin
-from maxq.reference.rpc import Reply
+from maxq.reference.rpc import Pool, Reply
 from maxq.reference.wire.codes import ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.route import TopicConfig
@@ -140,6 +142,33 @@ def test_roles_and_addresses() -> None:
         assert await cluster.mutants() == {"b0-0": "", "b1-0": ""}
 
     with_cluster(main, broker_sets=2)
+
+
+@pytest.mark.parametrize("failures", [3, 1_000])
+def test_a_broker_that_is_busy_is_asked_again(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has just started may need longer for its first answer than a probe waits."""
+    asked: list[str] = []
+
+    async def busy(pool: Pool, address: str) -> dict[str, str]:
+        asked.append(address)
+        if len(asked) <= failures:
+            raise TimeoutError
+        return await runtime_info(pool, address)
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        monkeypatch.setattr(queries, "runtime_info", busy)
+        if failures < queries.BUSY_TRIES:
+            found = await cluster.mutants()
+            assert set(found.values()) == {""}
+            assert len(asked) == failures + len(found)
+            return
+        with pytest.raises(TimeoutError):
+            await cluster.mutants()
+        assert len(asked) == queries.BUSY_TRIES
+
+    with_cluster(main)
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,14 @@ def test_slaves_that_are_not_read_from() -> None:
     assert of(pair.run(b0_1=log((2, "RocketmqBroker - slaveReadEnable=true"))), unread) == ""
 
 
+def test_slaves_that_do_not_act() -> None:
+    pair = Pair()
+    nobody = pair.anomaly("A1/nobody-acts", 20, 50, set="b0", node="b0-1")
+    for setting, known in (("false", "no "), ("true", "")):
+        line = f"RocketmqBroker - enableSlaveActingMaster={setting}"
+        assert of(pair.run(b0_1=log((2, line))), nobody) == known
+
+
 def test_locks_that_are_not_strict() -> None:
     pair = Pair()
     twice = pair.anomaly("L2/lease-overlap", 20, 50, key=2)
