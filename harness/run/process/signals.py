@@ -11,6 +11,7 @@ import atexit
 import os
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from maxq.reference.records import some
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # `timeout` and shells send theirs to a process and to its group: that is one request.
 TWICE_S = 1.0
+AGAIN_S = 0.01  # until an interrupt that was swallowed is raised again
 OUTPUTS = (1, 2)  # descriptors of what is printed
 SHELL = 128  # and the number of a signal: the exit code of what it ended
 
@@ -125,7 +127,26 @@ def as_interrupts() -> None:
     for number in heeded():
         signal.signal(number, hear)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    _insist()
     atexit.register(_past)
+
+
+def _insist() -> None:
+    """Interrupt again where an interrupt was swallowed: Python ignores what is raised in a
+    finalizer, or in what it calls before and after a fork, and the signal would be lost."""
+    shown = sys.unraisablehook
+
+    def again(number: int, frame: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    def swallowed(what: "sys.UnraisableHookArgs") -> None:
+        if issubclass(what.exc_type, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        else:
+            shown(what)
+
+    signal.signal(signal.SIGALRM, again)
+    sys.unraisablehook = swallowed
 
 
 def _past() -> None:

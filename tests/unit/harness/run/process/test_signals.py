@@ -92,3 +92,30 @@ def test_who_reads_no_more_is_printed_nothing() -> None:
     with open(out) as left:
         assert left.read() == "read\n"
     assert process.returncode == 0
+
+
+SWALLOWED = """
+import os, signal, sys, time
+from maxq.harness.run.process.signals import ORDERS, as_interrupts
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):
+            pass  # the handler is called here, and Python ignores what it raises
+
+as_interrupts()
+held = Finalized()
+try:
+    del held
+    print("swallowed", flush=True)
+    signal.sigtimedwait([], 50)
+except KeyboardInterrupt:
+    sys.exit(ORDERS.exit_code)
+"""
+
+
+def test_a_signal_that_python_swallows_ends_the_process_all_the_same() -> None:
+    done = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, timeout=40)
+    assert (done.stdout, done.stderr) == (b"swallowed\n", b"")
+    assert done.returncode == 128 + signal.SIGTERM
