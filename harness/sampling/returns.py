@@ -26,7 +26,7 @@ PART = 70  # of a hundred: in how much of a run rounds may begin
 MOST = 8  # rounds
 # How long a master is away: not for long enough to be missed, until a slave acts, for much longer.
 AWAY_MS = ((500, 6_000), (10_000, 25_000), (10_000, 25_000), LASTING_MS, LASTING_MS)
-COMPANIONS = (0, 1, 1, 2)
+COMPANIONS = (0, 0, 1, 2)
 # By what kinds of faults a companion is there, else by the one that it is called; one is an order.
 BY = {
     "slaves": ("crash", "hang"), "others": ("crash", "hang"), "namesrv": ("crash", "hang"),
