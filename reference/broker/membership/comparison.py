@@ -50,20 +50,21 @@ async def equal_end(
     Args:
         log: this one; it must not change meanwhile.
         read: asks the master.
-        their_start: of the master's log. What this one has before it has expired there, and is
-            neither compared nor a difference; if that is all, its start is returned.
+        their_start: of the master's log. What this one has before it has expired there, and cannot
+            be compared: it counts as equal if a record behind it is, which the master has only if
+            it had all before it as well.
         their_end: of the master's log, or before it.
 
     Returns:
         The first place where they differ or where the master has nothing more; the end of
-        this log's last whole record if there is none.
+        this log's last whole record if there is none; this log's start if nothing shows that what
+        is before the master's is the same.
 
     Raises:
         OSError: this log cannot be read; else what `read` raises.
     """
     at, end = max(log.start, their_start), log.whole_end()
-    if at > end or (at == end and their_start > log.start):
-        return log.start
+    shown = at == log.start  # that both are the same before `at`
     while at < end:
         batch = _batch(log, at, end)
         questions = (read(start) for start, _ in batch)
@@ -73,9 +74,10 @@ async def equal_end(
             if isinstance(found, BaseException):
                 raise found
             if not _equal(log, start, size, found, their_end):
-                return start
+                return start if shown else log.start
             at = PhyOffset(start + size)
-    return at
+            shown = shown or not _is_blank(log, start)
+    return at if shown else log.start
 
 
 def _batch(log: Bytes, start: PhyOffset, end: PhyOffset) -> list[tuple[PhyOffset, int]]:
@@ -97,11 +99,15 @@ def _records(log: Bytes, at: PhyOffset, end: PhyOffset) -> Iterator[tuple[PhyOff
         at = PhyOffset(at + size)
 
 
+def _is_blank(log: Bytes, at: PhyOffset) -> bool:
+    """Whether what begins at a place is a filling: it is alike in all logs."""
+    return peek(log.read_range(at, BLANK_BYTES))[1] == BLANK_MAGIC
+
+
 def _equal(
     log: Bytes, at: PhyOffset, size: int, theirs: bytes | None, their_end: PhyOffset
 ) -> bool:
-    _, magic = peek(log.read_range(at, BLANK_BYTES))
-    if magic != BLANK_MAGIC:
+    if not _is_blank(log, at):
         return theirs == log.read_range(at, size)
     blank = theirs is None or peek(theirs)[1] == BLANK_MAGIC  # RocketMQ gives them as they are
     return blank and at + size <= their_end

@@ -126,8 +126,22 @@ def test_what_has_expired_at_the_master_is_no_difference() -> None:
     assert ends(trimmed, mine) == trimmed.whole
     assert ends(Log(log_of(*R[:3])), trimmed) == 0
     assert ends(Log(data[: 2 * FILE]), trimmed) == 0
-    changed = Log(data[: 2 * FILE] + log_of(record(300, b"?"), *R))
-    assert ends(changed, trimmed) == 2 * FILE
+    first = trimmed.read_range(trimmed.start, FILE)
+    size = int.from_bytes(first[:4], "big")
+    changed = Log(data[: 2 * FILE] + first[:size] + record(300, b"?"))
+    assert ends(changed, trimmed) == 2 * FILE + size
+
+
+def test_what_has_expired_at_the_master_is_not_equal_unless_a_record_shows_it() -> None:
+    """A deposed master's own records may stand before the place where its successor's log begins:
+    kept, they were its successor's by the epoch list, and the same by none of their bytes."""
+    data = log_of(*R)
+    trimmed = Log(data[2 * FILE :], start=2 * FILE)
+    assert ends(Log(data[: 2 * FILE] + log_of(record(300, b"?"), *R)), trimmed) == 0
+    blank = encode_blank(FILE).ljust(FILE, b"\0")
+    alike = Log(blank + data, start=2 * FILE)
+    assert ends(Log(data[: 2 * FILE] + blank + record(300, b"?")), alike) == 0
+    assert ends(Log(data[: 2 * FILE] + blank), alike) == 0, "fillings are alike in all logs"
 
 
 def test_no_answer_is_no_difference_and_behind_one_it_is_not_needed() -> None:
