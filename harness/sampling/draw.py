@@ -280,11 +280,12 @@ def _calls(
             count += 1
     for workload, every in TURNS_MS.items():
         if workload in row["workload"].split("+") and row["first-load"] != "none":
-            rests = [_rests(draws, n, length) for n in range(THREADS[workload])]
+            resting = range(THREADS[workload] if workload == SPELLS_OF else 0)
+            rests = {thread: _rests(draws, thread, length) for thread in resting}
             for number, ms in enumerate(range(0, length, every)):
                 due = (ms + draws.below(every, workload, ms)) / 1000
                 thread = draws.below(THREADS[workload], workload, "thread", ms)
-                if workload == SPELLS_OF and any(a <= ms < b for a, b in rests[thread]):
+                if any(a <= ms < b for a, b in rests.get(thread, ())):
                     continue
                 for who in _together(draws, workload, thread, ms):
                     name = f"{workload}{number}" + ("" if who == thread else f".{who}")
