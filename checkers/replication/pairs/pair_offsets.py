@@ -8,7 +8,8 @@
   ended and started; and if the master was online in between: it said that it is not isolated, or,
   of RocketMQ's, which do not say it, a name server listed it.
 - P5: nor is an offset that the master had on its disk when it was ended: one that it acknowledged,
-  and then was not struck for two periods in which offsets are written.
+  and then was not struck for one and a half of the periods in which offsets are written (two, of
+  RocketMQ's).
 - P6: nor one that the master acknowledged so long before it was struck that the slave had the time
   to copy and write it, when the slave is asked. Both were neither struck nor parted for that long,
   nor were name servers; after the begin of such a time a slave may first have to find its master.
@@ -45,7 +46,9 @@ from maxq.histories.observed import (
 )
 from maxq.histories.op import HistoryError
 
-FLUSHED_NS = 10_000_000_000  # twice flushConsumerOffsetInterval, of which no run sets another
+# Offsets are written each flushConsumerOffsetInterval, 5 s: no run sets another one. The thread
+# of RocketMQ that writes them also waits for name servers.
+FLUSHED_NS, FLUSHED_SLOWLY_NS = 7_500_000_000, 10_000_000_000
 FLUSH_KEY = "broker:flushConsumerOffsetInterval"
 REFERENCE = "reference"  # as a target, whose slaves copy as fast as `COPIED_NS` says
 COPIED_SLOWLY_NS = 75_000_000_000  # RocketMQ's copy once a minute, and write after 5 s
@@ -77,6 +80,7 @@ class Pairs(NamedTuple):
     online: Mapping[str, Times]
     until: int
     written: bool  # offsets are written as often as by default
+    flushed_ns: int
     copied_ns: int
     joined_ns: int
 
@@ -111,6 +115,7 @@ class PairOffsets(KeyedChecker):
                     for name, of in context.broker_sets.items()},
             until=_until(history),
             written=FLUSH_KEY not in context.by_hand,
+            flushed_ns=FLUSHED_NS if ours else FLUSHED_SLOWLY_NS,
             copied_ns=COPIED_NS if ours else COPIED_SLOWLY_NS,
             joined_ns=context.recovery_ns,
         )  # fmt: skip
@@ -244,7 +249,7 @@ def _flushed(commit: Asked, fetch: Asked, known: Pairs) -> bool:
     if commit.node != fetch.node or not known.written:
         return False
     span = known.undisturbed.of((commit.node,)).at(commit.begun)
-    if span is None or span.until_ns - commit.time < FLUSHED_NS:
+    if span is None or span.until_ns - commit.time < known.flushed_ns:
         return False
     return any(a.brings_down and fetch.node in a.nodes and span.until <= a.begun
                for a in known.acts if (a.ended or NEVER) < fetch.begun)  # fmt: skip
