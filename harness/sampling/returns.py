@@ -22,7 +22,7 @@ from maxq.harness.schedule.format import Act, When, Who
 from maxq.histories.fault_facts import ADD_WRITE, KILL, PAUSE, RESTART, WIPE_WRITE
 
 AROUND = frozenset(("crash", "hang", "cut"))  # kinds that a master can be away by
-PART = 70  # of a hundred: in how much of a run rounds may begin
+PART, BACK = 70, 85  # of a hundred: in how much of a run rounds may begin, and should be over
 MOST = 8  # rounds
 SLAVES = 20  # of a hundred rounds: a slave is away instead of a master
 # How long it is away: not for long enough to be missed, until a slave acts, for much longer.
@@ -112,8 +112,10 @@ class Returns:
         most = MOST * (1 + max(COMPANIONS)) if self._most is None else self._most
         while (at < until or self._unseen) and self._number < MOST and struck < most:
             home = self._draws.choice([*self._sets], *self._key("set"))
-            of = Round(home, self._of_slave(), f"f{self._number - 1}.h" if self._number else "",
-                       self._gap(), self._away())  # fmt: skip
+            before = f"f{self._number - 1}.h" if self._number else ""
+            gap = self._gap()
+            away = self._away(length * BACK // 100 - at - gap)
+            of = Round(home, self._of_slave(), before, gap, away)
             at += of.gap + of.away
             yield from self._goes(of)
             names = self._companions(of)[: most - struck - 1]
@@ -133,9 +135,10 @@ class Returns:
         rested = self._number > 0 and self._draws.chance(RESTED, *self._key("rested"))
         return self._draws.between(*(REST_MS if rested else GAP_MS), *self._key("gap"))
 
-    def _away(self) -> int:
-        """How long a broker is away."""
-        span = self._draws.choice(AWAY_MS, *self._key("how long"))
+    def _away(self, room: int) -> int:
+        """How long a broker is away, which is to be back within the run if it can be."""
+        spans = [span for span in AWAY_MS if span[1] <= room] or AWAY_MS[:1]
+        span = self._draws.choice(spans, *self._key("how long"))
         return self._draws.between(*span, *self._key("away"))
 
     def _goes(self, of: Round) -> Iterator[Act]:
