@@ -26,6 +26,7 @@ from maxq.harness.report.markup import Child, Html, el, join, policy
 from maxq.harness.schedule.options import MODES, PROFILES
 
 NONE = "-"
+JUDGED = ("broken", "kept")
 NAMES = {profile: alias for alias, profile in PROFILES.items()}
 TITLE = "What releases of Apache RocketMQ keep and lose"
 TITLES = dict(zip(MODES, (TITLE, f"{TITLE} without controllers"), strict=True))
@@ -65,7 +66,7 @@ def _claims(card: Scorecard, entries: Sequence[Entry], profile: Profile) -> Tabl
     rows = []
     for claim in CLAIMS:
         cells = [cell(entries, claim.id, target, profile) for target in card.targets]
-        if any(c.state not in ("empty", "unknown") for c in cells):
+        if any(c.state in JUDGED for c in cells):
             rows.append(((claim.id, "name"), *((word(c), _kind(c)) for c in cells)))
     return Table(f"{profile}", ("claim", *map(short, card.targets)), tuple(rows))
 
@@ -168,6 +169,23 @@ def built_by(card: Scorecard) -> str:
     return " ".join(words)
 
 
+def _in_no_table(card: Scorecard, entries: Sequence[Entry]) -> Iterator[str]:
+    """Which claims have no row, and why."""
+    found: dict[str, list[str]] = {"n/a": [], "unknown": []}
+    for claim in CLAIMS:
+        states = {cell(entries, claim.id, target, profile).state
+                  for target in card.targets for profile in card.profiles}  # fmt: skip
+        state = next((s for s in (*JUDGED, "unknown", "n/a") if s in states), "")
+        found.get(state, []).append(claim.id)
+    for state, why in (("n/a", "No release can show these here"), ("unknown", "No run judged")):
+        if found[state]:
+            yield f"{why}: {', '.join(found[state])}."
+
+
+def _runs(number: int) -> str:
+    return f"{number} run{'s' * (number != 1)}"
+
+
 def preface(card: Scorecard) -> list[str]:
     """What these tables are, in sentences."""
     entries = card.entries()
@@ -176,8 +194,9 @@ def preface(card: Scorecard) -> list[str]:
     when = f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else "".join(dates)
     left = len(card.missing())
     agree = "controllers agree by DLedger unless a release says jraft. "
+    where = ", ".join(sorted({e.job.environment for e in entries}))
     sentences = [
-        f"{len(runs)} runs, {when}, in {', '.join(sorted({e.job.environment for e in entries}))}; "
+        f"{_runs(len(runs))}, {when}, in {where}; "
         f"{agree if card.mode == MODES[0] else 'no controllers. '}"
         f"Schedules: {', '.join(sorted({e.job.name for e in runs}))}.",
         f"Built by: {built_by(card)}",
@@ -185,11 +204,12 @@ def preface(card: Scorecard) -> list[str]:
         "many. In parentheses: not promised by the profile. n/a: the release cannot show it. "
         "?: no run could judge it. -: no run.",
     ]
+    sentences += _in_no_table(card, entries)
     late = sum(bool(e.late) for e in runs)
     if late:
-        sentences.append(f"In {late} runs the harness itself was too late to judge liveness.")
+        sentences.append(f"In {_runs(late)} the harness itself was too late to judge liveness.")
     if len(entries) > len(runs):
-        sentences.append(f"{len(entries) - len(runs)} runs did not come up.")
+        sentences.append(f"{_runs(len(entries) - len(runs))} did not come up.")
     if left:
         sentences.append(f"Not finished: {left} runs are missing.")
     other = sorted({_taken(e) for e in runs if _taken(e)})

@@ -160,6 +160,12 @@ def whole(folder: Path) -> Scorecard:
     )
 
 
+def test_claims_that_no_release_can_show_have_no_row(tmp_path: Path) -> None:
+    absent = [entry(target=t, absent=("S1",), claims={"S6": "kept"}) for t in (OLD, NEW)]
+    text = markdown(card(tmp_path, *absent, profiles=("P-SAFE",)))
+    assert "No release can show these here: S1." in text
+
+
 def test_the_table_as_markdown(tmp_path: Path) -> None:
     text = markdown(whole(tmp_path))
     assert "3 runs, 2026-11-22, in local" in text
@@ -167,10 +173,13 @@ def test_the_table_as_markdown(tmp_path: Path) -> None:
         "Built by: maxq scorecard --versions 5.1.0,5.5.0 --profiles safe,default --env local\n"
         in text
     )
-    assert "1 runs did not come up." in text
+    assert "1 run did not come up." in text
     assert "Not finished: " in text
     assert "5.5.0 is run with namesrv 5.3.3." in text
-    assert "| S1 | n/a | ? |" in text
+    assert "| S1 |" not in text.partition("## What the claims say")[0]
+    unjudged = text.partition("No run judged: ")[2].partition(".\n")[0].split(", ")
+    assert {"S1", "S2"} <= {*unjudged}
+    assert {"S6", "S13"}.isdisjoint(unjudged)
     assert "| S6 | 1 | **1 of 1** |" in text
     assert "| S13 | ? | 2 |" in text
     assert "| 5.5.0 | P-SAFE | 700 | 2.0, 10.0 | - | 4.2, 1 | - | - |" in text

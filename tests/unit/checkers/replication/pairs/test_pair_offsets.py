@@ -89,8 +89,21 @@ def test_an_offset_counts_at_the_master_once_that_is_online(online_at: float) ->
     assert ("P4" in verdict.of("broken")) is (online_at == 25)
 
 
-def test_an_offset_that_was_just_committed_may_not_be_written() -> None:
-    assert "P5" in judge(returned(knows=0, written_at=6)).of("no occasion")
+@pytest.mark.parametrize(
+    ("target", "written_at", "judged"),
+    [
+        ("reference", 7, True),
+        ("reference", 8, False),
+        ("rocketmq", 4, True),
+        ("rocketmq", 7, False),
+    ],
+)
+def test_an_offset_that_was_just_committed_may_not_be_written(
+    target: str, written_at: float, judged: bool
+) -> None:
+    context = msgspec.structs.replace(CONTEXT, target=target)
+    verdict = judge(returned(knows=0, written_at=written_at), context)
+    assert "P5" in verdict.of("broken" if judged else "no occasion")
 
 
 def test_where_offsets_are_written_at_other_times_p5_is_left_out() -> None:
