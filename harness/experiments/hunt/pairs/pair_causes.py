@@ -177,6 +177,10 @@ def _not_strict(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     return run.profile == "P-ASYNC"
 
 
+def _degrades(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    return run.profile == "P-AUTO"
+
+
 PAIR_TIES: dict[str, Tie] = {
     "older-version-kept": _version_kept,
     "second-member-taken": _second_taken,
@@ -192,4 +196,5 @@ PAIR_TIES: dict[str, Tie] = {
     "slaves-not-read-from": _unread,
     "slaves-do-not-act": _still,
     "locks-not-strict": _not_strict,
+    "copies-not-waited-for": _degrades,
 }

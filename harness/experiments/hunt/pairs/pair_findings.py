@@ -58,4 +58,6 @@ PAIR_KNOWN: tuple[Known, ...] = (
           "copies-of-half-messages"),
     Known(("S8/log-diverged", "A8/acknowledged-uncopied"), ALL, "upstream #3015",
           "a slave that has more than its master counts as a copy", "slave-longer-than-master"),
+    Known(("A8/acknowledged-uncopied",), ALL, BY_DESIGN,
+          "without its slave a master acknowledges alone", "copies-not-waited-for"),
 )  # fmt: skip

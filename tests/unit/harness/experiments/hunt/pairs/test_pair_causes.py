@@ -198,6 +198,13 @@ def test_locks_that_are_not_strict() -> None:
     assert of(pair.run("P-SYNC"), twice) == ""
 
 
+def test_a_master_that_may_acknowledge_alone() -> None:
+    pair = Pair()
+    alone = pair.anomaly("A8/acknowledged-uncopied", 20, 50, set="b0", value=7)
+    assert of(pair.run("P-AUTO"), alone) == "wit"
+    assert of(pair.run("P-SYNC"), alone) == ""
+
+
 def test_delayed_messages_that_wait_for_another() -> None:
     pair = Pair()
     late = pair.anomaly("E1/delayed-late", 20, 50, set="b0", value=7)
