@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from maxq.harness.contracts.cluster import Cluster, Part
+from maxq.harness.contracts.cluster import NOBODY, Cluster, Part
 from maxq.harness.contracts.outcome import Fail, Ok, Outcome
 from maxq.harness.schedule.format import EVERYBODY, Who
 from maxq.histories.op import Op
@@ -70,7 +70,7 @@ class Scripted:
         if args.get("stays"):
             self._stage.settled |= parts.keys()
         if not done:
-            return Ok({"nobody": {"holds": True, "reason": f"nobody to {op.f}"}})
+            return Ok({NOBODY: {"holds": True, "reason": f"nobody to {op.f}"}})
         return Ok({n: {**what, "role": self._role(n, what, parts)} for n, what in done.items()})
 
     def _role(self, node: str, what: Mapping[str, object], parts: Mapping[str, str]) -> object:

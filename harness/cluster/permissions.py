@@ -4,21 +4,22 @@ servers (205 and 327), with the proof.
 Each name server has permissions of its own, so each is ordered, and asked for the routes of the
 run's topics afterwards: of none of them may the set be written to, or of all. An order is given
 again as long as routes show otherwise, since a registration that came in between sets its own
-permissions. A name server that does not answer, or that knows no topic of the set, is left out.
-Orders are given from the observers' address. Units: seconds.
+permissions. A name server that does not answer, or that knows no topic of the set, is left out; if
+none answers, that is said: one that is only silent follows the order once it goes on. Orders are
+given from the observers' address. Units: seconds.
 Source: docs/spec/acting-master.md 1.9.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
 from maxq.harness.cluster.processes import Nodes
-from maxq.harness.contracts.cluster import Proof
+from maxq.harness.contracts.cluster import NOBODY, Proof
 from maxq.harness.contracts.environment import Environment, Role
 from maxq.histories.observed import WRITE
 from maxq.reference.records import RemoteProtocolError
-from maxq.reference.rpc import Pool
+from maxq.reference.rpc import NotSent, Pool
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import to_ext
@@ -57,6 +58,7 @@ class Permissions:
         broker_set = self._nodes.node(node).broker_set
         order = Frame(code=code, ext=to_ext(PermRequest(broker_name=broker_set)))
         shown: Perms = {}
+        silent = set[str]()
 
         async def obeyed() -> bool:
             shown.clear()
@@ -64,20 +66,21 @@ class Permissions:
                 for namesrv in namesrvs:
                     perms = await self._ordered(pool, namesrv, order, broker_set)
                     shown.update({namesrv: perms} if perms else {})
+                    silent.update({namesrv} if perms is None else ())
             return all(bool(p & WRITE) is given for of in shown.values() for p in of.values())
 
         holds = await until(obeyed, ORDER_TIMEOUT_S)
         if not shown:
-            return {}
+            return _unanswered(broker_set, silent) if silent else {}
         members = [n.name for n in self._nodes.all if n.broker_set == broker_set and not n.spare]
         seen: dict[str, Any] = {"set": broker_set, "perms": {n: dict(p) for n, p in shown.items()}}
         return {member: Proof(holds, seen) for member in members}
 
     async def _ordered(
         self, pool: Pool, namesrv: str, order: Frame, broker_set: str
-    ) -> dict[str, int]:
-        """The set's permissions by topic, once a name server was ordered; empty where it does not
-        answer, or serves none of them."""
+    ) -> dict[str, int] | None:
+        """The set's permissions by topic, once a name server was ordered; empty where it serves
+        none of them or takes no connection, None where it does not answer."""
         address, found = self._nodes.address(namesrv, Role.NAMESRV), dict[str, int]()
         try:
             await pool.call(address, order, timeout_s=PROBE_TIMEOUT_S)
@@ -88,6 +91,15 @@ class Permissions:
                 if answer.code == ResponseCode.SUCCESS:
                     queues = TopicRouteData.from_json(answer.body).queue_datas
                     found.update((topic, q.perm) for q in queues if q.broker_name == broker_set)
-        except (OSError, RemoteProtocolError):
+        except NotSent:
             return {}
+        except (OSError, RemoteProtocolError):
+            return None
         return found
+
+
+def _unanswered(broker_set: str, silent: Iterable[str]) -> dict[str, Proof]:
+    """Of an order that may still be followed, the set that it is about."""
+    names = sorted(silent)
+    why = f"no answer of {', '.join(names)}, which may follow the order later"
+    return {NOBODY: Proof(True, {"set": broker_set, "role": "namesrv", "reason": why})}

@@ -33,6 +33,18 @@ def test_a_name_server_that_does_not_answer_is_left_out() -> None:
     with_cluster(main)
 
 
+def test_of_a_silent_name_server_the_set_is_told_that_it_may_open_later() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.create_topics({"t": 1})
+        await cluster.processes.pause("n0")
+        proofs = await cluster.permissions.add_write("b0-0", ["n0"])
+        assert list(proofs) == ["nobody"]
+        assert proofs["nobody"].seen["set"] == "b0"
+        assert "no answer of n0" in proofs["nobody"].seen["reason"]
+
+    with_cluster(main)
+
+
 def test_routes_that_do_not_change_are_no_proof() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         await cluster.create_topics({"t": 1})
