@@ -5,57 +5,77 @@ One command, the same here and in CI: ``python -m tests``. Arguments go to pytes
 
 import subprocess
 import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
+NICE = ("nice", "-n", "10")
 
-CHECKS: tuple[tuple[str, ...], ...] = (
+Check = tuple[str, ...]
+TWO = ("--numprocesses", "2", "--dist", "loadfile")
+# Files of few tests are not left for the end: some of them are the longest.
+AS_FOUND = ("--no-loadscope-reorder", "--durations", "5")
+LATER = "not rocketmq and not serial and not spark and not campaign"
+
+STATIC: tuple[Check, ...] = (
     ("ruff", "format", "--check", "--quiet", "."),
     ("ruff", "check", "--output-format", "concise", "."),
     ("mypy",),
     ("lint-imports",),
-    (
-        "pytest",
-        "-m",
-        "not rocketmq and not serial and not spark and not campaign",
-        "--numprocesses",
-        "2",
-        "--dist",
-        "loadfile",
-        # Files of few tests are not left for the end: some of them are the longest.
-        "--no-loadscope-reorder",
-        "--durations",
-        "5",
-    ),
-    # A JVM, or a cluster in containers, takes a core for itself, and others beside it miss their
-    # bounds: one at a time. Campaigns take minutes: they run by `pytest -m campaign`, not at every
-    # change.
-    (
-        *("pytest", "-m", "(rocketmq or serial or spark) and not campaign and not waits"),
-        *("--durations", "5"),
-    ),
-    # Brokers of RocketMQ's that wait for each other for a minute leave a core to another cluster.
-    (
-        *("pytest", "-m", "waits", "--numprocesses", "2", "--dist", "loadfile"),
-        *("--no-loadscope-reorder", "--durations", "5"),
-    ),
 )
+# What only computes fills the time in which real processes, and brokers of RocketMQ's that wait for
+# each other for a minute, do nothing, and gives way to them.
+COMPUTES: Check = ("pytest", "-m", f"not real and {LATER}", *TWO, *AS_FOUND)
+MEETS_THE_CLOCK: tuple[Check, ...] = (
+    ("pytest", "-m", f"real and {LATER}", *TWO, *AS_FOUND),
+    ("pytest", "-m", "waits", *TWO, *AS_FOUND),
+)
+# A JVM, or a cluster in containers, takes a core for itself, and others beside it miss their
+# bounds: one at a time. Campaigns take minutes: they run by `pytest -m campaign`, not at every
+# change.
+ALONE: Check = (
+    *("pytest", "-m", "(rocketmq or serial or spark) and not campaign and not waits"),
+    *("--durations", "5"),
+)
+
+
+def ran(check: Check, out: IO[str] | None = None, before: Check = ()) -> bool:
+    """Run a check, to its end; whether it passed.
+
+    Args:
+        check: its name and arguments.
+        out: where its output goes; None: to the screen.
+        before: a command that runs it.
+    """
+    print(f"== {' '.join(check)}", file=out, flush=True)
+    begun = time.monotonic()
+    code = subprocess.call([*before, BIN / check[0], *check[1:]], cwd=ROOT, stdout=out, stderr=out)
+    taken = time.monotonic() - begun
+    print(f"-- {check[0]}: exit {code} after {taken:.0f} s", file=out, flush=True)
+    return code == 0
 
 
 def main(arguments: list[str]) -> int:
     """Run all checks, also after one has failed; returns 1 if any has."""
-    failed = []
-    for check in CHECKS:
-        more = arguments if check[0] == "pytest" else []
-        print(f"== {' '.join((*check, *more))}", flush=True)
-        begun = time.monotonic()
-        code = subprocess.call([BIN / check[0], *check[1:], *more], cwd=ROOT)
-        print(f"-- {check[0]}: exit {code} after {time.monotonic() - begun:.0f} s", flush=True)
-        if code:
-            failed.append(" ".join(check[:3]))
-    print(f"failed: {', '.join(failed)}" if failed else "all checks passed", flush=True)
+    computes, alone = (*COMPUTES, *arguments), (*ALONE, *arguments)
+    clock = [(*check, *arguments) for check in MEETS_THE_CLOCK]
+    failed = [check for check in STATIC if not ran(check)]
+    with (
+        tempfile.TemporaryFile("w+", prefix="maxq-tests-") as out,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        beside = pool.submit(lambda: [check for check in clock if not ran(check, out)])
+        failed += [] if ran(computes, before=NICE) else [computes]
+        failed += beside.result()
+        out.seek(0)
+        sys.stdout.writelines(out)
+    failed += [] if ran(alone) else [alone]
+    names = ", ".join(" ".join(check[:3]) for check in failed)
+    print(f"failed: {names}" if failed else "all checks passed", flush=True)
     return 1 if failed else 0
 
 

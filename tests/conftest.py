@@ -1,6 +1,9 @@
-"""Which releases of Apache RocketMQ tests marked `rocketmq` run; a fixture of simulated tests."""
+"""Which releases of Apache RocketMQ tests marked `rocketmq` run; which tests are of real processes;
+a fixture of simulated tests.
+"""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +14,9 @@ if TYPE_CHECKING:
     from reference_world import Cluster
 
 RELEASES = "5.5.0"
+# Where tests are of real processes, whatever their markers; markers of others that are.
+PROCESSES = (Path(__file__).parent / "e2e", Path(__file__).parent / "conformance")
+OF_MACHINES = ("local", "docker", "browser", "wheel")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,6 +26,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="RELEASE,…",
         help=f"releases of Apache RocketMQ for the tests marked rocketmq (default: {RELEASES})",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what meets the machine and its clock: `real`."""
+    for item in items:
+        placed = any(item.path.is_relative_to(folder) for folder in PROCESSES)
+        if placed or any(item.get_closest_marker(name) for name in OF_MACHINES):
+            item.add_marker("real")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
