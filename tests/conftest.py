@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 RELEASES = "5.5.0"
 # Where tests are of real processes, whatever their markers; markers of others that are.
-PROCESSES = (Path(__file__).parent / "e2e", Path(__file__).parent / "conformance")
+TESTS = Path(__file__).parent
+PROCESSES = (TESTS / "e2e", TESTS / "conformance", TESTS / "unit" / "harness" / "run" / "process")
 OF_MACHINES = ("local", "docker", "browser", "wheel")
 
 
