@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from maxq.harness.targets.rocketmq.releases import MISSING
 
@@ -16,8 +17,14 @@ if TYPE_CHECKING:
 RELEASES = "5.5.0"
 # Where tests are of real processes, whatever their markers; markers of others that are.
 TESTS = Path(__file__).parent
-PROCESSES = (TESTS / "e2e", TESTS / "conformance", TESTS / "unit" / "harness" / "run" / "process")
+PROCESSES = (
+    *(TESTS / name for name in ("conformance", "e2e", "fuzz")),
+    TESTS / "unit" / "harness" / "run" / "process",
+)
 OF_MACHINES = ("local", "docker", "browser", "wheel")
+# What computes is beside others that come first: how long an example takes says nothing of it.
+settings.register_profile("beside", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("beside")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
