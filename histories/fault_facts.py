@@ -37,6 +37,7 @@ REMOVE_EPOCHS = "remove-epochs"
 TRIM = "trim"
 RESET_CONNECTIONS = "reset-connections"
 WIPE_WRITE, ADD_WRITE = "wipe-write", "add-write"
+NOBODY = "nobody"  # in the place of a node, in the completion of an act that struck none
 READ_LOG = "read-log"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from maxq.harness.contracts.cluster import NOBODY, Cluster, Part
+from maxq.harness.contracts.cluster import Cluster, Part
 from maxq.harness.contracts.outcome import Fail, Ok, Outcome
 from maxq.harness.schedule.format import EVERYBODY, Who
+from maxq.histories.fault_facts import NOBODY
 from maxq.histories.op import Op
 from maxq.nemeses.catalogue import LAST_REJOINED, LAST_VICTIM, acts
 from maxq.nemeses.kind import ActKind

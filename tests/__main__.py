@@ -30,7 +30,10 @@ STATIC: tuple[Check, ...] = (
 # What only computes fills the time in which real processes, and brokers of RocketMQ's that wait for
 # each other for a minute, do nothing. It has what is left of the processors: bounds in real time
 # must hold beside it, and its own time-outs are longer.
-COMPUTES: Check = ("pytest", "-m", f"not real and {LATER}", *TWO, *AS_FOUND, "--timeout", "300")
+COMPUTES: Check = (
+    *("pytest", "-m", f"not real and {LATER}", *TWO, *AS_FOUND),
+    *("--timeout", "300", "--hypothesis-profile", "beside"),
+)
 MEETS_THE_CLOCK: tuple[Check, ...] = (
     ("pytest", "-m", f"real and {LATER}", *TWO, *AS_FOUND),
     ("pytest", "-m", "waits", *TWO, *AS_FOUND),

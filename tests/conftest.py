@@ -22,9 +22,9 @@ PROCESSES = (
     TESTS / "unit" / "harness" / "run" / "process",
 )
 OF_MACHINES = ("local", "docker", "browser", "wheel")
-# What computes is beside others that come first: how long an example takes says nothing of it.
+# Where what computes runs beside others that come first (`python -m tests`), the time that an
+# example takes says nothing of it.
 settings.register_profile("beside", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("beside")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

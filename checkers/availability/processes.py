@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 from maxq.checkers.availability.service import Awaited, looks_of
 from maxq.checkers.core.api import Context, Verdict, unreadable
-from maxq.checkers.evidence.active_faults import NO_NODE, InForce
+from maxq.checkers.evidence.active_faults import InForce
 from maxq.checkers.evidence.faults import Ended, Fault, faults
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.histories.fault_facts import GONE, TAMPERS
+from maxq.histories.fault_facts import GONE, NOBODY, TAMPERS
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError
 
@@ -90,7 +90,7 @@ def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
         proofs = act.result if isinstance(act.result, dict) else {}
         for node, proof in proofs.items():
             ended = act.by_itself(proof)
-            if ended is None or proof.get(EXCUSED) or node == NO_NODE or node in sick:
+            if ended is None or proof.get(EXCUSED) or node == NOBODY or node in sick:
                 continue
             if ended.starts and (node in cut or _elsewhere(force, str(node))):
                 continue  # judged once that is healed

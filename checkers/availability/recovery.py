@@ -17,6 +17,7 @@ from maxq.checkers.core.keyed import Alone, Event, results_of
 from maxq.checkers.evidence.acts import acts_of
 from maxq.checkers.evidence.faults import Fault
 from maxq.checkers.evidence.observations import listed
+from maxq.histories.fault_facts import NOBODY
 from maxq.histories.history import History
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _strikes(history: History) -> list[Fault]:
 
 
 def _struck(fault: Fault) -> list[str]:
-    return [node for node in fault.nodes if node != "nobody"]
+    return [node for node in fault.nodes if node != NOBODY]
 
 
 def _recovery(fault: Fault, sets: Sequence[Around], until_ns: int) -> Recovery:

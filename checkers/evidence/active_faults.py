@@ -16,10 +16,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.evidence.faults import HOLDS, Fault
-from maxq.histories.fault_facts import DOUBTFUL, GONE, Effect, FaultFacts
+from maxq.histories.fault_facts import DOUBTFUL, GONE, NOBODY, Effect, FaultFacts
 
 CLIENT = "client"  # whom cuts call so
-NO_NODE = "nobody"
 STAYS = "stays"  # an argument: the change is for good, and the node sound with it
 ENDED = "ended"  # a disk may have ended its node, without any record
 
@@ -83,7 +82,7 @@ class InForce:
         if only_cuts(fault):
             return
         for node, proof in done.items():
-            if node != NO_NODE:
+            if node != NOBODY:
                 held = isinstance(proof, dict) and proof.get(HOLDS) is True
                 self._node(fault, node, held=held)
 
@@ -122,7 +121,7 @@ class InForce:
         pairs = set()
         for to, proof in done.items():
             sources = proof.get("from") if isinstance(proof, dict) else None
-            if to != NO_NODE and (not isinstance(sources, dict | list) or not fault.holds):
+            if to != NOBODY and (not isinstance(sources, dict | list) or not fault.holds):
                 self.lost = True
                 return
             pairs |= {(str(to), str(source)) for source in sources or ()}

@@ -15,8 +15,9 @@ from typing import Any
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
 from maxq.harness.cluster.processes import Nodes
-from maxq.harness.contracts.cluster import NOBODY, Proof
+from maxq.harness.contracts.cluster import Proof
 from maxq.harness.contracts.environment import Environment, Role
+from maxq.histories.fault_facts import NOBODY
 from maxq.histories.observed import WRITE
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import NotSent, Pool

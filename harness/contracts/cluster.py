@@ -19,7 +19,6 @@ from maxq.reference.rpc import Dial
 
 T = TypeVar("T")
 
-NOBODY = "nobody"  # in the place of a node, in the completion of an act that struck none
 AGED_MS = 366 * 24 * 3_600_000  # how old a file is once it was aged
 
 # What a node may be at a moment: a role, or what the cluster has made of it.

@@ -40,7 +40,7 @@ from maxq.harness.schedule.options import (
     TRANSACTIONS,
     Options,
 )
-from maxq.histories.fault_facts import ELECT_MASTER, INSPECT, RELEASE
+from maxq.histories.fault_facts import ELECT_MASTER, INSPECT, NOBODY, RELEASE
 from maxq.histories.history import History
 from maxq.histories.observed import (
     ACQUIRE,
@@ -91,7 +91,7 @@ def _done(fault: Fault, begun: int) -> Done:
     nodes = {
         str(node): str(what.get("role", "")) if isinstance(what, dict) else ""
         for node, what in result.items()
-        if node != "nobody"
+        if node != NOBODY
     }
     return Done(at=_since(fault.begun_ns, begun), nodes=nodes)
 
@@ -225,7 +225,7 @@ def _ending(fault: Fault) -> bool:
 
 
 def _struck(fault: Fault) -> Sequence[str]:
-    return [node for node in fault.nodes if node != "nobody"]
+    return [node for node in fault.nodes if node != NOBODY]
 
 
 def _ordered(fault: Fault, name: str, begun: int) -> Act:

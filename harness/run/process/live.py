@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from maxq.checkers.evidence.active_faults import NO_NODE
 from maxq.checkers.evidence.acts import acts_of
 from maxq.checkers.judgement.cuts import in_short
+from maxq.histories.fault_facts import NOBODY
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, refused
 from maxq.histories.op import Op
@@ -126,7 +126,7 @@ class Live:
             acts = acts_of(History(self._acts))
             self._faults = tuple(
                 in_short(act) for act in acts
-                if {*act.nodes} - {NO_NODE} and act.end_ns() is None
+                if {*act.nodes} - {NOBODY} and act.end_ns() is None
                 and not (act.fault.facts is not None and act.fault.facts.harmless)
             )  # fmt: skip
         return self._faults
