@@ -252,6 +252,23 @@ def test_nodes_are_the_jvms_of_their_components(maven: Path, tmp_path: Path) -> 
     assert not any("lockMaxLiveTime" in word for word in commands["c0"])
 
 
+def test_only_a_broker_with_a_timer_has_the_second_compiler(maven: Path, tmp_path: Path) -> None:
+    target = RocketMQTarget(Version("5.3.1"), here=False, place=tmp_path)
+    target.prepare()
+    ruled = Settings(topology=Topology(controllers=3, replicas=3))
+    pair = Settings(topology=Topology(controllers=0, replicas=3))
+    timed = msgspec.structs.replace(ruled, keys={"broker:timerWheelEnable": "true"})
+    nodes = {n.name: n for n in NODES}
+
+    def first_only(settings: Settings) -> set[str]:
+        found = {n: target.argv(node, settings, "/d/node.conf") for n, node in nodes.items()}
+        return {n for n, words in found.items() if "-XX:TieredStopAtLevel=1" in words}
+
+    assert first_only(ruled) == nodes.keys()
+    brokers = {n for n, node in nodes.items() if node.role is Role.BROKER}
+    assert first_only(pair) == first_only(timed) == nodes.keys() - brokers
+
+
 def configured(target: RocketMQTarget, name: str, *, by_name: bool = False) -> dict[str, str]:
     topology = Topology(controllers=3, broker_sets=1, replicas=3)
     settings = Settings(topology=topology, profile="P-SAFE", by_name=by_name)
