@@ -1,8 +1,9 @@
 """A scorecard as Markdown and as a page: releases beside each other, claim by claim.
 
-In a cell: *broken* in k of the n runs that could judge the claim, or the n runs in which it was
-kept. ``n/a``: the release cannot show it. ``?``: there were runs, and none could judge it. ``-``:
-there was no run. In parentheses: what the profile does not promise.
+What was broken comes first. In a cell of the tables after it: in how many of the runs that could
+judge a claim it was broken, or the number of runs in which it was kept. ``n/a``: the release cannot
+show it. ``?``: there were runs, and none could judge it. ``-``: there was no run. In parentheses:
+what the profile does not promise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,18 @@ JUDGED = ("broken", "kept")
 NAMES = {profile: alias for alias, profile in PROFILES.items()}
 TITLE = "What releases of Apache RocketMQ keep and lose"
 TITLES = dict(zip(MODES, (TITLE, f"{TITLE} without controllers"), strict=True))
+LEGEND = (
+    "In a cell: in how many of the runs that could judge a claim it was broken, or the number of "
+    "runs in which it was kept. In parentheses: not promised by the profile. n/a: the release "
+    "cannot show it. ?: no run could judge it. -: no run."
+)
+RECOVERED = (
+    "To recover takes from the fault to the first acknowledged send to a broker set that it struck."
+)
+AWAITED = (
+    "Without controllers a set takes no message until its master is back, so the time includes "
+    "that for which the schedule keeps the master away."
+)
 STYLE = """\
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;
 color:light-dark(#1b1b1b,#e8e8e8);background:light-dark(#fff,#161616);color-scheme:light dark}
@@ -42,33 +55,38 @@ td.measured{background:light-dark(#fdf0cf,#4a3c12)}
 """
 
 
-class Table(NamedTuple):
-    """A table: a heading, its columns, and rows of (text, how it is shown)."""
+class Part(NamedTuple):
+    """A heading, sentences, and a table: its columns, and rows of (text, how it is shown)."""
 
     title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[tuple[str, str], ...], ...]
+    sentences: tuple[str, ...]
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[tuple[str, str], ...], ...] = ()
 
 
-def tables(card: Scorecard) -> Iterator[Table]:
-    """All of them: one a profile, then speed, what was found, and what the claims say."""
+def parts(card: Scorecard) -> Iterator[Part]:
+    """All of them: what was broken, a table for each profile, speed, what the claims say, and how
+    it all was made."""
     entries = card.entries()
     claims = [_claims(card, entries, profile) for profile in card.profiles]
-    yield from claims
-    yield _speed(card, entries)
     yield _found(card, entries)
+    for at, table in enumerate(claims):
+        yield table._replace(sentences=(LEGEND,) if at == 0 else ())
+    yield _speed(card, entries)
     shown = {row[0][0] for table in claims for row in table.rows}
     rows = tuple(((c.id, "name"), (c.promise, "")) for c in CLAIMS if c.id in shown)
-    yield Table("What the claims say", ("claim", "promise"), rows)
+    unseen = tuple(_in_no_table(card, entries))
+    yield Part("What the claims say", unseen, ("claim", "promise"), rows)
+    yield Part("How it was made", tuple(_made(card, entries)))
 
 
-def _claims(card: Scorecard, entries: Sequence[Entry], profile: Profile) -> Table:
+def _claims(card: Scorecard, entries: Sequence[Entry], profile: Profile) -> Part:
     rows = []
     for claim in CLAIMS:
         cells = [cell(entries, claim.id, target, profile) for target in card.targets]
         if any(c.state in JUDGED for c in cells):
             rows.append(((claim.id, "name"), *((word(c), _kind(c)) for c in cells)))
-    return Table(f"{profile}", ("claim", *map(short, card.targets)), tuple(rows))
+    return Part(f"{profile}", (), ("claim", *map(short, card.targets)), tuple(rows))
 
 
 def short(target: str) -> str:
@@ -80,10 +98,10 @@ def word(found: Cell) -> str:
     """A cell, in few words."""
     match found.state:
         case "broken":
-            text = f"{found.rate.hits} of {found.rate.runs}"
+            text = f"broken {found.rate.hits} of {found.rate.runs}"
             return text if found.promised else f"({text})"
         case "kept":
-            return f"{found.rate.runs}"
+            return f"kept {found.rate.runs}"
         case "n/a":
             return "n/a"
     return "?" if found.state == "unknown" else NONE
@@ -95,7 +113,7 @@ def _kind(found: Cell) -> str:
     return "kept" if found.state == "kept" else "other"
 
 
-def _speed(card: Scorecard, entries: Sequence[Entry]) -> Table:
+def _speed(card: Scorecard, entries: Sequence[Entry]) -> Part:
     """Latency of acknowledged sends, and times to recover; milliseconds, and seconds."""
     timed = {name: count for name, count in LATENCY.items() if name in battery(card.mode)}
     recovered = [name for name in RECOVERIES if card.mode == MODES[0] or "controller" not in name]
@@ -112,7 +130,8 @@ def _speed(card: Scorecard, entries: Sequence[Entry]) -> Table:
             cells += [_latency(mine, name) for name in timed]
             cells += [_recovery(mine, name) for name in recovered]
             rows.append(tuple((text, "other" if text == NONE else "") for text in cells))
-    return Table("How fast", tuple(head), tuple(rows))
+    sentences = (RECOVERED, AWAITED) if card.mode == MODES[1] else (RECOVERED,)
+    return Part("How fast", sentences, tuple(head), tuple(rows))
 
 
 def _latency(entries: Sequence[Entry], name: str) -> str:
@@ -130,8 +149,8 @@ def _recovery(entries: Sequence[Entry], name: str) -> str:
     return f"never, {count}" if half is None else f"{half / 1000:.1f}, {count}"
 
 
-def _found(card: Scorecard, entries: Sequence[Entry]) -> Table:
-    rows = []
+def _found(card: Scorecard, entries: Sequence[Entry]) -> Part:
+    rows: list[tuple[tuple[str, str], ...]] = []
     for profile in card.profiles:
         for claim in CLAIMS:
             for target in card.targets:
@@ -140,11 +159,11 @@ def _found(card: Scorecard, entries: Sequence[Entry]) -> Table:
                     promised = "" if c.promised else " (not promised)"
                     rows.append((
                         (short(target), ""), (f"{profile}{promised}", ""),
-                        (", ".join(c.found), ""), (str(c.rate), ""),
+                        (", ".join(c.found), ""), (claim.promise, ""), (str(c.rate), ""),
                         (command(c.shown_by, entries), "code"),
                     ))  # fmt: skip
-    head = ("release", "profile", "what was broken", "in (95 %)", "again")
-    return Table("What was found", head, tuple(rows))
+    head = ("release", "profile", "claim/anomaly", "what is promised", "runs (95 %)", "again")
+    return Part("What was broken", () if rows else ("Nothing.",), head, tuple(rows))
 
 
 def command(job: Job, entries: Sequence[Entry]) -> str:
@@ -187,7 +206,7 @@ def _runs(number: int) -> str:
 
 
 def preface(card: Scorecard) -> list[str]:
-    """What these tables are, in sentences."""
+    """What was run, in sentences, and what is missing."""
     entries = card.entries()
     runs = [e for e in entries if not e.error]
     dates = sorted({e.date for e in entries})
@@ -199,21 +218,21 @@ def preface(card: Scorecard) -> list[str]:
         f"{_runs(len(runs))}, {when}, in {where}; "
         f"{agree if card.mode == MODES[0] else 'no controllers. '}"
         f"Schedules: {', '.join(sorted({e.job.name for e in runs}))}.",
-        f"Built by: {built_by(card)}",
-        "A cell: broken in k of the n runs that could judge the claim; one number: kept in so "
-        "many. In parentheses: not promised by the profile. n/a: the release cannot show it. "
-        "?: no run could judge it. -: no run.",
     ]
-    sentences += _in_no_table(card, entries)
     late = sum(bool(e.late) for e in runs)
     if late:
         sentences.append(f"In {_runs(late)} the harness itself was too late to judge liveness.")
     if len(entries) > len(runs):
         sentences.append(f"{_runs(len(entries) - len(runs))} did not come up.")
     if left:
-        sentences.append(f"Not finished: {left} runs are missing.")
-    other = sorted({_taken(e) for e in runs if _taken(e)})
-    return [*sentences, *other]
+        sentences.append(f"Not finished: {_runs(left)} missing.")
+    return sentences
+
+
+def _made(card: Scorecard, entries: Sequence[Entry]) -> list[str]:
+    """The command, and which components are of another release."""
+    runs = [e for e in entries if not e.error]
+    return [f"Built by: {built_by(card)}", *sorted({_taken(e) for e in runs if _taken(e)})]
 
 
 def _taken(entry: Entry) -> str:
@@ -229,10 +248,14 @@ def markdown(card: Scorecard) -> str:
     lines = [f"# {TITLES[card.mode]}", ""]
     for sentence in preface(card):
         lines += [sentence, ""]
-    for table in tables(card):
-        lines += [f"## {table.title}", "", f"| {' | '.join(table.head)} |"]
-        lines.append("|" + "---|" * len(table.head))
-        for row in table.rows:
+    for part in parts(card):
+        lines += [f"## {part.title}", ""]
+        for sentence in part.sentences:
+            lines += [sentence, ""]
+        if not part.rows:
+            continue
+        lines += [f"| {' | '.join(part.head)} |", "|" + "---|" * len(part.head)]
+        for row in part.rows:
             lines.append(f"| {' | '.join(_marked(text, kind) for text, kind in row)} |")
         lines.append("")
     return "\n".join(lines)
@@ -255,11 +278,12 @@ def page(card: Scorecard) -> str:
     )
     body: list[Child] = [el("h1", TITLES[card.mode]), *(el("p", s) for s in preface(card))]
     promises = {c.id: c.promise for c in CLAIMS}
-    for table in tables(card):
-        body.append(el("h2", table.title))
-        top = el("tr", (el("th", name, scope="col") for name in table.head))
-        rows = [el("tr", (_cell(text, kind, promises) for text, kind in r)) for r in table.rows]
-        body.append(el("div", el("table", el("thead", top), el("tbody", rows)), class_="wide"))
+    for part in parts(card):
+        body += [el("h2", part.title), *(el("p", s) for s in part.sentences)]
+        if part.rows:
+            top = el("tr", (el("th", name, scope="col") for name in part.head))
+            rows = [el("tr", (_cell(text, kind, promises) for text, kind in r)) for r in part.rows]
+            body.append(el("div", el("table", el("thead", top), el("tbody", rows)), class_="wide"))
     return f"<!doctype html>\n{el('html', el('head', head), el('body', body), lang='en')}\n"
 
 

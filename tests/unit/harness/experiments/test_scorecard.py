@@ -74,7 +74,7 @@ def test_pairs_have_a_battery_and_cells_of_their_own(tmp_path: Path) -> None:
     assert len(card(tmp_path, seeds=1, **other).missing()) == (len(names) + 1) * 4
     text = markdown(of_pairs)
     assert text.startswith(f"# {TITLES['pair']}\n")
-    assert "| P4 | - | **1 of 1** |" in text
+    assert "| P4 | - | **broken 1 of 1** |" in text
     assert "DLedger" not in text
     assert f"`maxq replay harness/schedule/battery_pairs/{names[0]}.jsonl" in text
     assert "--profiles sync,async --mode pair --env local" in text
@@ -116,10 +116,10 @@ def test_what_is_done_is_not_missing(tmp_path: Path) -> None:
         ([], "empty", "-"),
         ([{"error": "SetupFailed"}], "empty", "-"),
         ([{"claims": {"S6": "unknown"}}, {}], "unknown", "?"),
-        ([{"claims": {"S6": "kept"}}] * 3, "kept", "3"),
-        ([{"claims": {"S6": "kept"}}, {"claims": {"S6": "unknown"}}], "kept", "1"),
+        ([{"claims": {"S6": "kept"}}] * 3, "kept", "kept 3"),
+        ([{"claims": {"S6": "kept"}}, {"claims": {"S6": "unknown"}}], "kept", "kept 1"),
         ([{"absent": ("S6",)}], "n/a", "n/a"),
-        ([{"claims": {"S6": "kept"}}, {"claims": {"S6": "broken"}}], "broken", "1 of 2"),
+        ([{"claims": {"S6": "kept"}}, {"claims": {"S6": "broken"}}], "broken", "broken 1 of 2"),
     ],
 )
 def test_what_a_cell_says(given: list[dict[str, Any]], state: str, said: str) -> None:
@@ -132,7 +132,7 @@ def test_what_a_cell_says(given: list[dict[str, Any]], state: str, said: str) ->
 def test_what_the_profile_does_not_promise_is_in_parentheses() -> None:
     lost = entry(claims={"S6": "broken"}, found=("S6/lost-tail", "S9/x"), profile="P-DEFAULT")
     found = cell([lost], "S6", NEW, "P-DEFAULT")
-    assert word(found) == "(1 of 1)"
+    assert word(found) == "(broken 1 of 1)"
     assert (found.found, found.rate, found.shown_by) == (("S6/lost-tail",), Rate(1, 1), lost.job)
 
 
@@ -166,6 +166,12 @@ def test_claims_that_no_release_can_show_have_no_row(tmp_path: Path) -> None:
     assert "No release can show these here: S1." in text
 
 
+def test_where_nothing_was_broken_it_says_so(tmp_path: Path) -> None:
+    kept = card(tmp_path, entry(claims={"S6": "kept"}))
+    assert "## What was broken\n\nNothing.\n" in markdown(kept)
+    assert "<p>Nothing.</p>" in page(kept)
+
+
 def test_the_table_as_markdown(tmp_path: Path) -> None:
     text = markdown(whole(tmp_path))
     assert "3 runs, 2026-11-22, in local" in text
@@ -180,8 +186,11 @@ def test_the_table_as_markdown(tmp_path: Path) -> None:
     unjudged = text.partition("No run judged: ")[2].partition(".\n")[0].split(", ")
     assert {"S1", "S2"} <= {*unjudged}
     assert {"S6", "S13"}.isdisjoint(unjudged)
-    assert "| S6 | 1 | **1 of 1** |" in text
-    assert "| S13 | ? | 2 |" in text
+    assert "| S6 | kept 1 | **broken 1 of 1** |" in text
+    assert "| S13 | ? | kept 2 |" in text
+    found = text.index("## What was broken")
+    assert found < text.index("## P-SAFE") < text.index("| S13 | ? |") < text.index("Built by: ")
+    assert "| 5.5.0 | P-SAFE | S6/lost-tail | An acknowledged message is never" in text
     assert "| 5.5.0 | P-SAFE | 700 | 2.0, 10.0 | - | 4.2, 1 | - | - |" in text
     assert (
         "`maxq replay harness/schedule/battery/kill_master.jsonl --env local --target "
@@ -193,7 +202,7 @@ def test_the_table_as_markdown(tmp_path: Path) -> None:
 
 def test_the_page_loads_nothing_and_shows_the_same(tmp_path: Path) -> None:
     text = page(whole(tmp_path))
-    assert '<td class="broken">1 of 1</td>' in text
+    assert '<td class="broken">broken 1 of 1</td>' in text
     assert "default-src &#x27;none&#x27;" in text
     assert "http:" not in text
     assert "<script>" not in text
