@@ -24,7 +24,6 @@ LATER = "not rocketmq and not serial and not spark and not campaign"
 STATIC: tuple[Check, ...] = (
     ("ruff", "format", "--check", "--quiet", "."),
     ("ruff", "check", "--output-format", "concise", "."),
-    ("mypy",),
     ("lint-imports",),
 )
 # What only computes fills the time in which real processes, and brokers of RocketMQ's that wait for
@@ -34,7 +33,8 @@ COMPUTES: Check = (
     *("pytest", "-m", f"not real and {LATER}", *TWO, *AS_FOUND),
     *("--timeout", "300", "--hypothesis-profile", "beside"),
 )
-MEETS_THE_CLOCK: tuple[Check, ...] = (
+BESIDE: tuple[Check, ...] = (
+    ("mypy",),
     ("pytest", "-m", f"real and {LATER}", *TWO, *AS_FOUND),
     ("pytest", "-m", "waits", *TWO, *AS_FOUND),
     # A JVM, or a cluster in containers, takes a core for itself: one at a time. Campaigns take
@@ -65,13 +65,13 @@ def ran(check: Check, out: IO[str] | None = None, before: Check = ()) -> bool:
 def main(arguments: list[str]) -> int:
     """Run all checks, also after one has failed; returns 1 if any has."""
     computes = (*COMPUTES, *arguments)
-    clock = [(*check, *arguments) for check in MEETS_THE_CLOCK]
+    checks = [(*check, *arguments) if check[0] == "pytest" else check for check in BESIDE]
     failed = [check for check in STATIC if not ran(check)]
     with (
         tempfile.TemporaryFile("w+", prefix="maxq-tests-") as out,
         ThreadPoolExecutor(1) as pool,
     ):
-        beside = pool.submit(lambda: [check for check in clock if not ran(check, out)])
+        beside = pool.submit(lambda: [check for check in checks if not ran(check, out)])
         failed += [] if ran(computes, before=NICE) else [computes]
         failed += beside.result()
         out.seek(0)
