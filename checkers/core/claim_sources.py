@@ -181,7 +181,8 @@ DECISIONS: dict[str, Decision] = {
     "P3": Decision(
         f"{OURS}: no document says what a master does that cannot reach a slave",
         "RocketMQ waits for ever for every member that is listed, which breaks the claim. It does "
-        "not say that it is isolated, so it is judged of the reference alone.",
+        "not say that it is isolated, nor whether a slave copies: P1, P2, P3 and P8 are judged "
+        "where a broker of the reference takes part.",
     ),
     "P4": Decision(
         f"{OURS}: no document says what a master takes from its slaves",

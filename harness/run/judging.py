@@ -86,6 +86,8 @@ IN_PAIRS = frozenset(c.id for c in CLAIMS if c.in_pairs is not None)
 EXAMPLES_MAX = 8
 # RocketMQ does not publish its confirmOffset, and waits for silent brokers longer than its clients.
 OURS_ALONE = ("S9b", "S10b", "L6")
+# Nor does it say whether a master without controllers is isolated, or whether a slave copies.
+SAID_BY_OURS = ("P1", "P2", "P3", "P8")
 
 
 def every_checker() -> list[Checker]:
@@ -116,7 +118,9 @@ def checkers_of(options: Options) -> list[Checker]:
 def absent(options: Options) -> list[str]:
     """The claims that cannot be judged of a run, by its target or its settings: n/a, never kept."""
     strict = not unfulfilled((STRICT,), effective(options.settings()))
-    ours = () if options.targets == (REFERENCE,) else OURS_ALONE
+    ours: set[str] = set() if options.targets == (REFERENCE,) else {*OURS_ALONE}
+    if options.pair and REFERENCE not in options.targets:
+        ours |= {*SAID_BY_OURS}
 
     def unseen(c: Claim) -> bool:
         if options.lacks_ids:

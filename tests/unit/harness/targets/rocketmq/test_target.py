@@ -378,4 +378,6 @@ def test_of_pairs_no_release_lacks_ids_and_what_only_the_reference_keeps_is_not_
     assert {"S8", "A1", "A2", "A3", "A4", "A8"} <= judged - set(absent(pair))
     assert {"S1", "S9b", "L6"} <= set(absent(pair))
     ours = msgspec.structs.replace(pair, target="reference")
-    assert set(absent(pair)) - set(absent(ours)) == {"L6"}
+    assert set(absent(pair)) - set(absent(ours)) == {"L6", "P1", "P2", "P3", "P8"}
+    mixed = msgspec.structs.replace(ours, releases={"b0-1": "rocketmq:5.5.0"})
+    assert set(absent(mixed)) - set(absent(ours)) == {"L6"}, "ours say whether they are isolated"
