@@ -194,11 +194,15 @@ class Scorecard:
         self.profiles = tuple(profiles)
         self.environment, self.mode = environment, mode
         self.seeds, self.rounds = seeds, rounds
-        self._names = [*battery(mode), *map(str, range(seeds))]
+        self.names = (*battery(mode), *map(str, range(seeds)))
         self._base_image = base_image
-        self._digests = {n: digest_of(script_of(n, environment, mode)) for n in self._names}
+        self._digests = {n: digest_of(script_of(n, environment, mode)) for n in self.names}
         folder.mkdir(parents=True, exist_ok=True)
         self._all = resumed(folder / JOURNAL, Entry)
+
+    def title(self, name: str) -> str:
+        """What a schedule does, in words."""
+        return script_of(name, self.environment, self.mode).header.name or f"drawn {name}"
 
     def entries(self) -> list[Entry]:
         """What is done of what was asked for."""
@@ -227,7 +231,7 @@ class Scorecard:
         return jobs
 
     def _jobs(self) -> Iterator[Job]:
-        for name in self._names:
+        for name in self.names:
             for profile in self.profiles:
                 for target in self.targets:
                     yield Job(
@@ -281,21 +285,30 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def settings_of(profile: Profile) -> dict[str, str]:
-    """The effective settings of a profile."""
+def settings_of(job: Job | None, profile: Profile) -> dict[str, str]:
+    """The effective settings of a profile, with those that the schedule of a job has beside."""
     pairs = Topology(controllers=0, broker_sets=2, replicas=2)
     topology = pairs if profile in PAIR_PROFILES else Topology()
-    return effective(Settings(topology=topology, profile=profile))
+    options = script_of(job.name, job.environment, job.mode).header.options if job else {}
+    keys = dict(options.get("keys", {}))
+    return effective(Settings(topology=topology, profile=profile, keys=keys))
+
+
+def _promised(claim: str, profile: Profile, job: Job | None = None) -> bool:
+    """Whether a profile promises a claim, and so does a job under it."""
+    return not unmade(claim, settings_of(job, profile), power_lost=False)
 
 
 def cell(entries: Sequence[Entry], claim: str, target: str, profile: Profile) -> Cell:
     """Put the runs of a cell together."""
     mine = [e for e in entries if (e.job.target, e.job.profile) == (target, profile)]
-    said = [e for e in mine if not e.error]
+    promised = _promised(claim, profile)
+    # A schedule whose own settings take a promise back says nothing of it.
+    ran = [e for e in mine if not e.error]
+    said = [e for e in ran if _promised(claim, profile, e.job) >= promised]
     came = [e.claims.get(claim) for e in said]
     broken = [e for e in said if e.claims.get(claim) == "broken"]
     rate = Rate(len(broken), came.count("broken") + came.count("kept"))
-    promised = not unmade(claim, settings_of(profile), power_lost=False)
     found = sorted({s for e in broken for s in e.found if s.partition("/")[0] == claim})
     if broken:
         shown_by = broken[0].job
@@ -306,7 +319,7 @@ def cell(entries: Sequence[Entry], claim: str, target: str, profile: Profile) ->
         return Cell(state="n/a", rate=rate, promised=promised)
     if rate.runs:
         return Cell(state="kept", rate=rate, promised=promised)
-    return Cell(state="unknown" if said else "empty", rate=rate, promised=promised)
+    return Cell(state="unknown" if ran else "empty", rate=rate, promised=promised)
 
 
 def middle(entries: Sequence[Entry], name: str) -> tuple[float | None, int]:

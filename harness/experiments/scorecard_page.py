@@ -7,9 +7,11 @@ what the profile does not promise.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.judgement.phrases import said
 from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.scorecard import (
     BATTERIES,
@@ -35,6 +37,10 @@ LEGEND = (
     "In a cell: in how many of the runs that could judge a claim it was broken, or the number of "
     "runs in which it was kept. In parentheses: not promised by the profile. n/a: the release "
     "cannot show it. ?: no run could judge it. -: no run."
+)
+TIMES = (
+    "In how many of the runs of a schedule that could judge it, by releases. What the claims say "
+    "stands below."
 )
 RECOVERED = (
     "To recover takes from the fault to the first acknowledged send to a broker set that it struck."
@@ -150,20 +156,31 @@ def _recovery(entries: Sequence[Entry], name: str) -> str:
 
 
 def _found(card: Scorecard, entries: Sequence[Entry]) -> Part:
-    rows: list[tuple[tuple[str, str], ...]] = []
-    for profile in card.profiles:
-        for claim in CLAIMS:
-            for target in card.targets:
-                c = cell(entries, claim.id, target, profile)
-                if c.shown_by is not None:
-                    promised = "" if c.promised else " (not promised)"
-                    rows.append((
-                        (short(target), ""), (f"{profile}{promised}", ""),
-                        (", ".join(c.found), ""), (claim.promise, ""), (str(c.rate), ""),
-                        (command(c.shown_by, entries), "code"),
-                    ))  # fmt: skip
-    head = ("release", "profile", "claim/anomaly", "what is promised", "runs (95 %)", "again")
-    return Part("What was broken", () if rows else ("Nothing.",), head, tuple(rows))
+    """What was broken by which schedule, for all releases beside each other."""
+    rows = []
+    for profile, claim, name in product(card.profiles, CLAIMS, card.names):
+        mine = [e for e in entries if e.job.name == name]
+        cells = [cell(mine, claim.id, target, profile) for target in card.targets]
+        shown = next((c.shown_by for c in cells if c.shown_by is not None), None)
+        if shown is None:
+            continue
+        promised = "" if cells[0].promised else " (not promised)"
+        told = {s: said(s.partition("/")[2], 1) for c in cells for s in c.found}
+        rows.append((
+            (f"{profile}{promised}", ""),
+            ("; ".join(f"{text} ({signature})" for signature, text in sorted(told.items())), ""),
+            (card.title(name), ""),
+            *((_times(c), _kind(c)) for c in cells),
+            (command(shown, entries), "code"),
+        ))  # fmt: skip
+    head = ("profile", "what was broken", "while", *map(short, card.targets), "again")
+    return Part("What was broken", (TIMES,) if rows else ("Nothing.",), head, tuple(rows))
+
+
+def _times(found: Cell) -> str:
+    """In how many runs of those that could judge it something was broken."""
+    judged = found.state in JUDGED
+    return f"{found.rate.hits} of {found.rate.runs}" if judged else word(found)
 
 
 def command(job: Job, entries: Sequence[Entry]) -> str:

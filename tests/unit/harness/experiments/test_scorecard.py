@@ -81,6 +81,20 @@ def test_pairs_have_a_battery_and_cells_of_their_own(tmp_path: Path) -> None:
     assert cell([pair], "A8", NEW, "P-SYNC").promised
 
 
+def test_a_schedule_that_takes_a_promise_back_breaks_nothing() -> None:
+    """Consumers of `open_messages` may not read from slaves, by a setting of the schedule."""
+    names = ("open_messages", "kill_and_return")
+    closed, read = (
+        Job(name=name, target=NEW, profile="P-SYNC", environment="local", mode="pair")
+        for name in names
+    )
+    measured = Entry(job=closed, digest="", claims={"A5": "broken", "E9": "broken"})
+    kept = Entry(job=read, digest="", claims={"A5": "kept"})
+    assert cell([measured], "A5", NEW, "P-SYNC").state == "unknown"
+    assert word(cell([measured, kept], "A5", NEW, "P-SYNC")) == "kept 1"
+    assert word(cell([measured, kept], "E9", NEW, "P-SYNC")) == "broken 1 of 1"
+
+
 def test_profiles_of_the_other_mode_are_refused(tmp_path: Path) -> None:
     words = ["--versions", "5.5.0", "--mode", "pair", "--profiles", "sync,safe"]
     told = CliRunner().invoke(command, [*words, "--store", str(tmp_path)])
@@ -190,7 +204,9 @@ def test_the_table_as_markdown(tmp_path: Path) -> None:
     assert "| S13 | ? | kept 2 |" in text
     found = text.index("## What was broken")
     assert found < text.index("## P-SAFE") < text.index("| S13 | ? |") < text.index("Built by: ")
-    assert "| 5.5.0 | P-SAFE | S6/lost-tail | An acknowledged message is never" in text
+    wanted = "| P-SAFE | an acknowledged message was lost (S6/lost-tail) | "
+    assert wanted in text
+    assert " | 0 of 1 | **1 of 1** | `maxq replay" in text.partition(wanted)[2]
     assert "| 5.5.0 | P-SAFE | 700 | 2.0, 10.0 | - | 4.2, 1 | - | - |" in text
     assert (
         "`maxq replay harness/schedule/battery/kill_master.jsonl --env local --target "
