@@ -3,8 +3,9 @@
 A master that returns is isolated until it has taken what its slaves have (it says so of itself).
 
 - P1: no name server lists it meanwhile. An answer that lists it counts if an earlier one of the
-  same name server, asked for after the last act on the master, did not, and the master, which has
-  said nothing else since that act, says after it that it is isolated.
+  same name server, asked for after the last act on the master, or while it was dead before that
+  act, did not, and the master, which has said nothing else since that act, says after it that it is
+  isolated.
 - P2: it does not stay isolated. Judged in calm times, from a bound on: three evictions (a dead
   member is listed for one, and waited for in vain for two) and for each slave the time in which it
   must dial. Not where a slave's log is longer: such a one holds its master back, by design.
@@ -39,8 +40,10 @@ from maxq.histories.observed import (
 from maxq.histories.op import HistoryError
 
 Said = Sighting[ReplicaView]
+ARRIVED_NS = 1_000_000_000  # by which what a dead master sent has come, or never will
 DIALS_NS = 10_000_000_000  # in which a slave must copy from who announced itself to it
 EVICTIONS = 3
+EMPTY = Interval(NEVER, NEVER)
 
 
 class PreOnline:
@@ -64,7 +67,8 @@ class _Judge:
         self._context = context
         self._masters = {name: nodes[0] for name, nodes in sorted(context.broker_sets.items())}
         self._set_of = {n: name for name, nodes in context.broker_sets.items() for n in nodes}
-        self._undisturbed = Undisturbed(faults(history))
+        self._acts = faults(history)
+        self._undisturbed = Undisturbed(self._acts)
         self._said: dict[str, list[Said]] = defaultdict(list)
         for s in replica_sightings(history):
             if isinstance(s.view.isolated, bool):
@@ -90,21 +94,38 @@ class _Judge:
 
     def _shown(self, name: str, master: str) -> None:
         for span in self._undisturbed.of((master, *self._namesrvs)):
+            dead = self._dead(master, span)
             views = [s for s in self._said.get(master, ()) if span.holds(s.begun, s.at)]
             until = next((s.begun for s in views if s.view.isolated is False), NEVER)
             isolated = [s for s in views if s.view.isolated is True and s.at < until]
             if span.at < 0 or not isolated:
                 continue
             for namesrv in self._namesrvs:
-                answers = [s for s in self._routes
-                           if s.view.node == namesrv and span.holds(s.begun, s.at)]  # fmt: skip
-                gone = next((s.at for s in answers if not _lists(s, name)), NEVER)
+                own = [s for s in self._routes if s.view.node == namesrv]
+                answers = [s for s in own if span.holds(s.begun, s.at)]
+                known = answers + [s for s in own if dead.holds(s.begun, s.at)
+                                   and s.begun_ns >= dead.at_ns]  # fmt: skip
+                gone = min((s.at for s in known if not _lists(s, name)), default=NEVER)
                 if gone == NEVER:
                     continue
                 listed = next((s for s in answers if s.begun > gone and _lists(s, name)), None)
                 wrong = listed is not None and isolated[-1].begun > listed.at
                 found = _listed(name, listed, isolated[-1]) if listed and wrong else None
                 self._note("P1", found)
+
+    def _dead(self, master: str, span: Interval) -> Interval:
+        """The time from a master's death, when all that it sent has come, into a span that begins
+        with its start; empty if a name server was struck or cut off from it meanwhile."""
+        acts = [a for a in self._acts if master in a.nodes and a.begun < span.at]
+        if len(acts) < 2 or acts[-1].ended != span.at or not acts[-1].may_start:
+            return EMPTY
+        death, start = acts[-2:]
+        quiet = self._undisturbed.of(self._namesrvs, (master,)).at(start.begun)
+        over = death.ended is not None and death.brings_down and death.holds
+        if not over or quiet is None or not quiet.holds(death.begun, span.at):
+            return EMPTY
+        arrived_ns = (death.ended_ns or 0) + ARRIVED_NS
+        return Interval(death.ended or 0, arrived_ns, span.until, span.until_ns)
 
     # P2, P3: how long.
 

@@ -37,6 +37,41 @@ def test_what_is_wrong_is_blamed(history: dict[str, Any], found: list[tuple[str,
     assert sorted((a.claim, a.name) for a in judge(returned(**history)).anomalies) == found
 
 
+def listed_at_once(
+    *, asked_at: float = 18, namesrv: str = "", cut: bool = False, ends: str = "kill"
+) -> Told:
+    """A master dies at 15 s, and is listed after its start at 20 s although it is isolated. The
+    name server did not list it at `asked_at`. `namesrv`: an act on it meanwhile; `cut`: it is cut
+    off from the master meanwhile; `ends`: the act at 15 s."""
+    r = Told()
+    r.act(15, ends, "b0-0")
+    if namesrv:
+        r.act(16, namesrv, "n0")
+    if cut:
+        r.cut(16.2, "b0-0", "n0")
+        r.act(16.4, "stop-partition", "b0-0")
+    r.lists(asked_at, "1")
+    r.act(20, "start" if ends == "kill" else "resume", "b0-0")
+    r.lists(20.5, "0", "1")
+    r.says(21, "b0-0", acting=False, isolated=True)
+    r.act(40, "pause", "n0")
+    return r
+
+
+def test_a_dead_master_that_was_not_listed_is_blamed_for_what_lists_it_at_its_start() -> None:
+    [found] = judge(listed_at_once()).anomalies
+    assert (found.claim, found.name) == ("P1", "isolated-listed")
+
+
+@pytest.mark.parametrize(
+    "history",
+    [{"asked_at": 15.5}, {"namesrv": "restart"}, {"cut": True},
+     {"ends": "pause"}],
+)  # fmt: skip
+def test_a_dead_master_may_be_listed_by_what_it_had_sent(history: dict[str, Any]) -> None:
+    assert "P1" in judge(listed_at_once(**history)).of("no occasion")
+
+
 @pytest.mark.parametrize("end", [0, 1])
 def test_a_slave_with_a_longer_log_holds_its_master_back(end: int) -> None:
     r = returned(online_at=90)
