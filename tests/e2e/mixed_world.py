@@ -54,6 +54,7 @@ TOPIC, QUEUES = "mixed", 4
 TABLED = "tabled"  # a topic, and a group, that only slaves' copies of tables have
 CALL_S, JOIN_S = 6, 40
 DUMP_S, DUMP_END = 5, b"JNI global refs"  # how a JVM ends a dump of its threads
+IDLE = ("ServiceThread.waitForRunning", "BlockingQueue.poll", "BlockingQueue.take")
 LEAD_S = 120  # Java joins the thread of its HA client for up to 90 s before it leads
 FETCH_S = 300  # what the jars may take, where nothing is cached
 
@@ -306,6 +307,19 @@ class World(Deployment):
         wait_s = LEAD_S if broker in self._java else JOIN_S
         await self.until(f"{broker} takes messages", lambda: self.send(broker), wait_s)
 
+    async def until_read(self, slave: str) -> None:
+        """The slave has appended what its master sent: its log's end stands for a second."""
+        end, since = -1, time.monotonic()
+
+        async def stands() -> bool:
+            nonlocal end, since
+            now = (await self.epochs(slave))[1]
+            if now != end:
+                end, since = now, time.monotonic()
+            return time.monotonic() - since >= 1
+
+        await self.until(f"{slave} has read what was sent", stands)
+
     async def settled(self, master: str) -> None:
         """All are in sync; more is written; replicas have the same, and all that was acked."""
         members = tuple(sorted(self.brokers))
@@ -337,10 +351,15 @@ def show_logs(folder: Path) -> None:
     """Print how the nodes' logs end; pytest shows it where a test failed."""
     for log in sorted(folder.glob("*/node.log")):
         text = log.read_text(errors="replace")
-        # Of a dump those threads that are in RocketMQ's own code.
-        said = [p for p in text.split("\n\n") if p[:1] != '"' or "\tat org.apache.rocketmq" in p]
+        said = [p for p in text.split("\n\n") if p[:1] != '"' or _busy(p)]
         shown = "\n\n".join(said)[-30_000:]
         print(f"--- {log.parent.name}\n{shown}")
+
+
+def _busy(thread: str) -> bool:
+    """Whether a thread of a dump is in RocketMQ's own code, and not between two rounds."""
+    own = [line for line in thread.splitlines() if line.startswith("\tat org.apache.rocketmq")]
+    return bool(own) and not any(at in thread for at in IDLE)
 
 
 def first_difference(a: bytes, b: bytes) -> int:
