@@ -19,7 +19,7 @@ from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.error_classes import error_words
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
-from maxq.harness.generators import concat, delay, limit, once, synchronize
+from maxq.harness.generators import any_of, concat, delay, limit, once, synchronize
 from maxq.histories.observed import (
     AWAIT_LEVEL,
     OBSERVE_CONTROLLER,
@@ -41,6 +41,8 @@ ASKED_MAX = 8  # times that a question is put at the end
 AGAIN_NS = 500_000_000  # later
 NOT_LEADER = response_name(ResponseCode.CONTROLLER_NOT_LEADER)  # that is an answer as well
 GAP_NS = 120_000_000  # between questions: each of seven nodes is asked about once a second
+SOON_NS = 200_000_000  # between questions to a broker that was away: a master is isolated for 0.4 s
+BACK_TIMES = 10  # answers of such a one until it is asked in turn again
 QUESTIONS = {
     Role.CONTROLLER: OBSERVE_CONTROLLER,
     Role.BROKER: OBSERVE_REPLICA,
@@ -68,6 +70,46 @@ class Rounds(msgspec.Struct, frozen=True):
 
     def update(self, ctx: Context, event: Op) -> Generator:
         return self
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of a broker. `left`: after how many answers it is one as any other; 0: it is.
+    `open`: questions to it that are under way."""
+
+    node: str
+    due_ns: int = 0
+    left: int = 0
+    open: int = 0
+
+    def after(self, event: Op) -> "Known":
+        if event.type == "invoke":
+            return msgspec.structs.replace(self, open=self.open + 1)
+        left = max(0, self.left - 1) if event.type == "ok" else BACK_TIMES
+        return Known(self.node, event.time + SOON_NS, left, max(0, self.open - 1))
+
+
+class Absent(msgspec.Struct, frozen=True):
+    """Questions to brokers that do not answer, and to those that do again, beside those in turn:
+    what a master says of itself at its return it says for less than a round. One at a time to
+    each, so a silent one occupies one observer."""
+
+    known: tuple[Known, ...] = ()
+
+    def op(self, ctx: Context) -> Step | None:
+        process = ctx.some_free_process()
+        asked = (k for k in self.known if k.left and not k.open)
+        first = min(asked, key=lambda k: k.due_ns, default=None)
+        if process is None or first is None:
+            return PENDING, self
+        time = max(ctx.time, first.due_ns)
+        return Op("invoke", process, OBSERVE_REPLICA, {"node": first.node}, time=time), self
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.f != OBSERVE_REPLICA:
+            return self
+        node = event.value["node"]
+        known = next((k for k in self.known if k.node == node), Known(node))
+        return Absent((*(k for k in self.known if k.node != node), known.after(event)))
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -274,10 +316,11 @@ def observe_workload(
         observer = Observer(cluster.observer_dial, group)
         return Eyes(cluster, observer, logs, keys, topics, decode, level)
 
+    in_turn = delay(GAP_NS, Rounds(asked))
     return Workload(
         name="observe",
         threads=THREADS,
-        generator=delay(GAP_NS, Rounds(asked)),
+        generator=in_turn if controllers else any_of(in_turn, Absent()),
         final_generator=concat(
             once({"f": AWAIT_LEVEL, "value": None}),
             *(synchronize(Answered(part)) for part in (replicas, others)),

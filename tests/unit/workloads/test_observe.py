@@ -10,12 +10,22 @@ import pytest
 from generator_simulation import Simulated, after, simulate
 
 from maxq.harness.contracts.generator import Context
-from maxq.harness.generators import reserve
+from maxq.harness.generators import any_of, delay, reserve
 from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, REPLICA_LOG
 from maxq.histories.op import Op
-from maxq.workloads.observe import AGAIN_NS, ASKED_MAX, NOT_LEADER, Answered, Logs, Rounds
+from maxq.workloads.observe import (
+    AGAIN_NS,
+    ASKED_MAX,
+    BACK_TIMES,
+    NOT_LEADER,
+    SOON_NS,
+    Absent,
+    Answered,
+    Logs,
+    Rounds,
+)
 
-MS_NS = 1_000_000
+MS_NS, SECOND_NS = 1_000_000, 1_000_000_000
 C0, C1, B0 = (OBSERVE_CONTROLLER, "c0"), (OBSERVE_CONTROLLER, "c1"), (OBSERVE_REPLICA, "b0-0")
 ALL = (C0, C1, B0)
 Answer = Callable[[str, int], Any]  # node and how often it was asked -> kind, or an error
@@ -101,6 +111,44 @@ def test_rounds_go_on_for_ever_and_ask_everybody_in_turn() -> None:
     seen = simulate(reserve((2, Rounds(ALL))), concurrency=2, complete=after(MS_NS, "fail"),
                     ops_max=9)  # fmt: skip
     assert [(op.f, op.value["node"]) for op in seen.invocations] == list(ALL * 3)
+
+
+def observed(answers: Callable[[str, int], str], ops_max: int, rest_ns: int = 0) -> Simulated:
+    """Rounds over three brokers, one question a second, and questions to those that are away."""
+    count: Counter[str] = Counter()
+
+    def complete(ctx: Context, op: Op) -> Op:
+        node = op.value["node"]
+        kind = answers(node, op.time)
+        count[node] += 1
+        return after(rest_ns if kind == "info" else MS_NS, kind)(ctx, op)
+
+    brokers = tuple((OBSERVE_REPLICA, node) for node in ("b0-0", "b0-1", "b0-2"))
+    gen = any_of(delay(SECOND_NS, Rounds(brokers)), Absent())
+    return simulate(reserve((4, gen)), concurrency=4, complete=complete, ops_max=ops_max)
+
+
+def test_a_broker_that_is_away_is_asked_sooner_until_it_has_been_back_for_a_while() -> None:
+    """Others are asked in turn, as often as ever."""
+    back_ns = 5 * SECOND_NS
+    seen = observed(lambda node, at: "fail" if node == "b0-1" and at < back_ns else "ok", 60)
+    at = [op.time for op in seen.invocations if op.value["node"] == "b0-1"]
+    first = next(time for time in at if time >= back_ns)
+    assert first - back_ns <= SOON_NS + MS_NS
+    soon = [b for a, b in pairwise(at) if b - a < SECOND_NS]
+    assert len([time for time in soon if time > back_ns]) >= BACK_TIMES
+    assert soon[-1] < back_ns + 2 * BACK_TIMES * SOON_NS
+    others = [op.time for op in seen.invocations if op.value["node"] == "b0-0"]
+    assert {b - a for a, b in pairwise(others)} == {3 * SECOND_NS}
+
+
+def test_a_silent_broker_occupies_one_observer_beside_those_in_turn() -> None:
+    seen = observed(lambda node, at: "info" if node == "b0-1" else "ok", 40, 2 * SECOND_NS)
+    others = [op.time for op in seen.invocations if op.value["node"] == "b0-0"]
+    assert {b - a for a, b in pairwise(others)} == {3 * SECOND_NS}
+    at = [op.time for op in seen.invocations if op.value["node"] == "b0-1"]
+    assert len(at) > len(others)
+    assert all(sum(a <= time < a + 2 * SECOND_NS for a in at) <= 2 for time in at)
 
 
 @pytest.mark.parametrize(("epochs", "threads"), [(1, 1), (3, 1), (3, 4)])
