@@ -211,7 +211,7 @@ class Undisturbed:
             named.update(act.nodes, *force.state.cuts)
             if force.lost:
                 break
-        self._named = frozenset(named)
+        self.named = frozenset(named)  # whom an act strikes, or a cut parts from another
 
     def of(self, nodes: Iterable[str], peers: Iterable[str] = ()) -> "Spans":
         """The undisturbed times of certain nodes.
@@ -221,7 +221,7 @@ class Undisturbed:
             peers: that may be ended or started, but are not struck otherwise, nor parted from
                 `nodes`.
         """
-        key = self._named.intersection(nodes), self._named.intersection(peers)
+        key = self.named.intersection(nodes), self.named.intersection(peers)
         if key not in self._known:
             self._known[key] = Spans(self._found(*key))
         return self._known[key]

@@ -199,8 +199,8 @@ def _again(
 def _calm(history: History, context: Context) -> dict[str, Sequence[Interval]]:
     """By broker set, when nothing was done to its brokers and the name servers."""
     acts = [act for act in faults(history) if act.kind != "question"]
-    namesrvs = {node for act in acts for node in act.nodes if node.startswith("n")}
     times = Undisturbed(acts)
+    namesrvs = {node for node in times.named if node.startswith("n")}
     sets = context.broker_sets
     return {name: tuple(times.of({*nodes, *namesrvs})) for name, nodes in sets.items()}
 

@@ -17,6 +17,7 @@ from maxq.histories.observed import (
     ReplicaView,
     encoded,
 )
+from maxq.histories.op import NEMESIS
 
 QUEUES = 2
 CONTEXT = Context(
@@ -175,6 +176,22 @@ def again(*, killed_at: float = 60, read_at: float = 64, before: float = 63) -> 
 
 def test_what_was_remembered_everywhere_is_not_delivered_again() -> None:
     assert names(judge(again())) == [("E5", "delayed-again")]
+
+
+def test_a_master_that_does_not_hear_a_name_server_may_deliver_for_itself() -> None:
+    """A slave acts for it and delivers too; what the master stored shows once it is back."""
+    r = Clients()
+    r.send(1, 0, 1)
+    r.now = 2
+    r.begin(NEMESIS, "start-partition", "cut", who={"nodes": ["b0-0"]})
+    r.end("info", NEMESIS, "start-partition", {"b0-0": {"from": ["n0"], "holds": True}})
+    r.reads(3, 0)
+    r.reads(40, queue=1, end=True)
+    r.act(60, "stop-partition", "b0-0")
+    r.reads(64, 0, queue=1)
+    r.act(70, "kill", "b0-0")
+    r.act(72, "start", "b0-0")
+    assert judge(r.ends(80)).of("broken") == ()
 
 
 def test_what_a_slave_could_not_know_yet_may_come_again() -> None:
