@@ -177,6 +177,23 @@ def test_an_empty_group_is_waited_for_before_it_is_believed(group: Group) -> Non
     assert group.send(BROKER, b"x").code == 1, "listed; alone it takes nothing"
 
 
+def test_nor_by_one_that_was_paused_while_a_slave_acted(group: Group) -> None:
+    """The slaves were paused after that, and name servers have dropped them too."""
+    slaves = [group.brokers[name].loop for name in ("b2", "b3")]
+    group.brokers["b1"].loop.pause()
+    group.until(lambda: group.acting() == ["b2"], seconds=8)
+    assert group.commit(SLAVE, 7) == 0
+    for loop in slaves:
+        loop.pause()
+    group.until(lambda: not group.listed(), seconds=8)
+    group.brokers["b1"].loop.resume()
+    group.until(lambda: isolated(group, "b1"), seconds=5)
+    for loop in slaves:
+        loop.resume()
+    group.until(lambda: group.listed().get(0) == BROKER, seconds=20)
+    assert group.committed(BROKER) == 7
+
+
 def test_all_that_start_at_once_find_each_other(group: Group) -> None:
     for name in ("b1", "b2", "b3"):
         kill(group, name)

@@ -4,7 +4,8 @@ Units: seconds of the loop's clock. Source: docs/spec/acting-master.md 1.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from maxq.reference.broker.membership.controllers import CALL_TIMEOUT_S
@@ -78,6 +79,7 @@ class Namesrvs:
         # Those that know this broker, or have told it whom it has to hear before they do, and the
         # loop time at which they did. After an eviction time they may know it no more.
         self._settled: dict[str, float] = {}
+        self._listed_at = -math.inf  # loop time of the last question whose answer lists this broker
 
     async def register_everywhere(self) -> None:
         """Register role, address and topics with every name server; a fenced broker does not."""
@@ -85,7 +87,7 @@ class Namesrvs:
 
     async def register_where_due(self) -> None:
         """Register where the period has passed, and where the last attempt failed."""
-        now = asyncio.get_running_loop().time()
+        now = _now()
         await self._register([n for n in self._addresses if now >= self._due.get(n, now)])
 
     async def heartbeat(self) -> None:
@@ -136,27 +138,31 @@ class Namesrvs:
         """The group's members, as each name server says that answers. A registration that follows
         takes nobody by surprise there."""
         self._settled.clear()
+        asked = _now()
         answers = await asyncio.gather(*map(self._members, self._addresses))
         said = dict(zip(self._addresses, answers, strict=True))
-        self._settle(*(namesrv for namesrv, found in said.items() if found is not None))
+        self._settle(asked, *(namesrv for namesrv, found in said.items() if found is not None))
         return [found for found in said.values() if found is not None]
 
     def go_online(self) -> None:
         """Whom this broker had to hear it has heard, however long that took."""
-        self._settle(*self._settled)
+        self._settle(_now(), *self._settled)
 
-    def _settle(self, *namesrvs: str) -> None:
-        self._settled |= dict.fromkeys(namesrvs, asyncio.get_running_loop().time())
+    def _settle(self, at: float, *namesrvs: str) -> None:
+        self._settled |= dict.fromkeys(namesrvs, at)
 
     def _is_settled(self, namesrv: str) -> bool:
-        at = self._settled.get(namesrv)
-        timeout_s = self._config.broker_not_active_timeout_millis / 1000
-        return at is not None and asyncio.get_running_loop().time() - at < timeout_s
+        return self._is_recent(self._settled.get(namesrv, -math.inf))
+
+    def _is_recent(self, asked: float) -> bool:
+        """Whether what was asked then still holds: who was listed cannot have been evicted since.
+        A process that was paused gets answers to what it had asked before."""
+        return _now() - asked < self._config.broker_not_active_timeout_millis / 1000
 
     async def _members(self, namesrv: str) -> dict[int, str] | None:
-        config = self._config
+        config, asked = self._config, _now()
         try:
-            return await members_of(
+            found = await members_of(
                 self._pool,
                 namesrv,
                 config.broker_cluster_name,
@@ -167,6 +173,13 @@ class Namesrvs:
             why = f"{type(error).__name__}: {error}"
             self._host.log("broker.group.failed", of=namesrv, why=why)
             return None
+        if self._is_in(found):
+            self._listed_at = max(self._listed_at, asked)
+        return found
+
+    def _is_in(self, group: Mapping[int, str]) -> bool:
+        """At an address that it had before it is listed as well."""
+        return self._me.role_id in group or self._me.address in group.values()
 
     def forget_registrations(self) -> None:
         """Every name server is due: what they know of this broker is out of date."""
@@ -212,21 +225,21 @@ class Namesrvs:
             registered = listed is True and await self._call(namesrv, frame)
             registered = registered and (me.role != "slave" or bool(me.master_ha_address))
             wait_s = self._config.register_name_server_period / 1000 if registered else RETRY_S
-            self._due[namesrv] = asyncio.get_running_loop().time() + wait_s
+            self._due[namesrv] = _now() + wait_s
 
     async def _lists(self, namesrv: str) -> bool | None:
         """Whether this broker may register there. Not (False) where others of the group are listed
-        and this one is not: it must hear them first, a slave may act there. None: no answer."""
+        and this one is not: it must hear them first, a slave may act there. Nor where nobody is, if
+        none has listed this one for so long that a slave may have acted. None: no answer."""
         if self._is_settled(namesrv) or not self._me.returns:
             return True
         found = await self._members(namesrv)
         if found is None:
             return None
-        # At an address that it had before it is listed as well.
-        return not found or self._me.role_id in found or self._me.address in found.values()
+        return self._is_in(found) if found else self._is_recent(self._listed_at)
 
     async def _call(self, namesrv: str, frame: Frame) -> bool:
-        asked_ns = now_ns()
+        asked_ns, asked = now_ns(), _now()
         try:
             connection = await self._pool.get(namesrv)
             answer = await connection.call(frame, timeout_s=CALL_TIMEOUT_S)
@@ -241,7 +254,8 @@ class Namesrvs:
             self._host.log("broker.namesrv.refused", to=namesrv, why=answer.remark)
             return False
         if frame.code == RequestCode.REGISTER_BROKER:
-            self._settle(namesrv)
+            self._settle(asked, namesrv)
+            self._listed_at = max(self._listed_at, asked)
             named = from_ext(headers.RegisterBrokerResponse, answer.ext)
             await self._on_registered(named, asked_ns)
         return True
@@ -250,3 +264,7 @@ class Namesrvs:
         namesrv = self._watched.pop(connection)
         self._settled.pop(namesrv, None)
         self._due[namesrv] = 0.0
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
