@@ -16,7 +16,8 @@ lulls are looked at as in `maxq.checkers.messages.delayed`.
 time and under any settings. Delivered *too often* (E9) is a message that one reader read more often
 than once, and once more for each process of a broker that was ended, and for each answer to a
 client about it that never came. Cuts and silences can leave a slave without answers of the broker
-to which it moves a message, any number of them, so nothing of what lived through one is judged.
+to which it moves a message, any number of them, so nothing of what lived through one is judged. An
+act counts for as long after its heal as a slave may go on acting beside its master (A3).
 
 Nothing is lost, or late, where a store was tampered with, or a broker deleted messages before they
 were read. Claims: E4, E6, E7, E8, E9 (docs/spec/acting-master.md 8.3).
@@ -120,7 +121,7 @@ def _case(history: History, context: Context) -> Case:
     late = dict(_late(history, context, told, case))
     case.found.extend(late.values())
     _lost(history, context, told, acts, case, late)
-    _too_often(told, acts, case)
+    _too_often(told, acts, context.shrink_ns, case)
     return case
 
 
@@ -207,7 +208,7 @@ def _uncommitted(told: Told) -> Iterator[Found]:
             yield Found("E8", "uncommitted-delivered", (half.begun, read.op.index), said, detail)
 
 
-def _too_often(told: Told, acts: Sequence[Act], case: Case) -> None:
+def _too_often(told: Told, acts: Sequence[Act], acting_ns: int, case: Case) -> None:
     begins = [act.begun for act in acts]
     for value, times in sorted(told.times.items()):
         half = told.halves.get(value)
@@ -215,7 +216,8 @@ def _too_often(told: Told, acts: Sequence[Act], case: Case) -> None:
             continue
         last = told.last[value].op.index
         # What was in force before its send may still part brokers, or keep one silent.
-        before = [act for act in acts[: bisect_left(begins, last)] if not _over(act, half.begun)]
+        at_ns = half.begun_ns - acting_ns
+        before = [act for act in acts[: bisect_left(begins, last)] if not _over(act, at_ns)]
         if any(act.effect != "down" for act in before):
             continue
         case.judged["E9"] += 1
@@ -232,11 +234,10 @@ def _too_often(told: Told, acts: Sequence[Act], case: Case) -> None:
             case.found.append(Found("E9", "committed-again", ops, said, detail))
 
 
-def _over(act: Act, index: int) -> bool:
-    """Whether an act leaves nothing behind at an index."""
-    if act.fault.harmless:
-        return True
-    return act.fault.ended is not None and all(act.over(node) < index for node in act.nodes)
+def _over(act: Act, at_ns: int) -> bool:
+    """Whether an act leaves nothing behind at a time."""
+    healed_ns = act.end_ns()
+    return act.fault.harmless or not act.nodes or (healed_ns is not None and healed_ns < at_ns)
 
 
 # --- what must come -------------------------------------------------------------------------------

@@ -158,14 +158,18 @@ def test_what_lived_through_a_cut_or_a_silence_may_come_often() -> None:
     assert "E9" in judge(r.ends(10)).of("no occasion")
 
 
-def test_a_fault_that_was_over_before_excuses_nothing() -> None:
+@pytest.mark.parametrize(("sent_at", "broken"), [(9, ("E9",)), (7, ())])
+def test_a_fault_excuses_nothing_once_no_slave_acts_for_it(
+    sent_at: float, broken: tuple[str, ...]
+) -> None:
+    """Until 8 s after its heal one may act beside its master."""
     r = Clients()
     r.act(0.1, "pause", "b1-0")
     r.act(0.2, "resume", "b1-0")
-    r.half(1, 0)
-    r.reads(6, 0)
-    r.reads(7, 0)
-    assert names(judge(r.ends(10))) == [("E9", "committed-again")]
+    r.half(sent_at, 0)
+    r.reads(sent_at + 5, 0)
+    r.reads(sent_at + 6, 0)
+    assert judge(r.ends(sent_at + 9)).of("broken") == broken
 
 
 @pytest.mark.parametrize("gap", [False, True])
