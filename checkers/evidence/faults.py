@@ -167,6 +167,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         return args if isinstance(args, dict) else {}
 
 
+def may_start(act: Fault, node: str) -> bool:
+    """Whether an act may have started a node. To change an address may be to start anew."""
+    named = act.ended is None or not isinstance(act.result, dict) or node in act.result
+    return named and act.may_start
+
+
 def faults(history: History) -> list[Fault]:
     """Every action of the nemesis, in order."""
     return list(history.once(Fault, lambda: _faults(history)))

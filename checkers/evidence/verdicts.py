@@ -14,9 +14,9 @@ import msgspec
 
 from maxq.checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Status, Verdict
 from maxq.checkers.core.claims import BY_ID, unmade
+from maxq.checkers.core.listing import reported
 from maxq.checkers.core.promises import DEFAULTS
 from maxq.checkers.evidence.blame import Blamer
-from maxq.checkers.evidence.listing import reported
 from maxq.checkers.evidence.stores.lost_stores import (
     begun_anew,
     elected_empty,

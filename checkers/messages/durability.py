@@ -20,8 +20,8 @@ import msgspec
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.core.listing import reported
 from maxq.checkers.evidence.harms import located, losses
-from maxq.checkers.evidence.listing import reported
 from maxq.checkers.evidence.log import (
     MESSAGES,
     LogFacts,

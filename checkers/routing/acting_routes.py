@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.observations import NEVER, Sighting, sightings
+from maxq.checkers.evidence.orders import Orders
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.checkers.routing.orders import Orders
 from maxq.histories.history import History
 from maxq.histories.observed import MASTER_ROLE, OBSERVE_ROUTE, WRITE, RouteView
 from maxq.histories.op import HistoryError
@@ -98,9 +98,9 @@ def _case(history: History) -> Case:
             for claim, wrong in _judged(shown, back=back):
                 if claim in LASTING and s.at > until:
                     continue
-                if claim == "N2" and orders.opened(shown.set, s, mastered.get(place, -1)):
+                if claim == "N2" and orders.opened(shown.set, s.at, mastered.get(place, -1)):
                     continue
-                if claim == "N8" and orders.closed(shown.set, s):
+                if claim == "N8" and orders.closed(shown.set, s.begun, s.at):
                     continue
                 case.judged[claim] += 1
                 key = (claim, *place)

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.core.promises import MODE, PAIR
-from maxq.checkers.evidence.faults import HOLDS, Fault, faults
+from maxq.checkers.evidence.faults import HOLDS, Fault, faults, may_start
 from maxq.checkers.evidence.observations import Sighting, replica_sightings, sightings
 from maxq.checkers.evidence.quiescence import (
     Interval,
@@ -45,7 +45,6 @@ from maxq.checkers.routing.route_completeness import (
     by_broker,
     by_node,
     following,
-    may_start,
 )
 from maxq.histories.fault_facts import RESET_CONNECTIONS
 from maxq.histories.history import History

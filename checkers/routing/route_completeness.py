@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from maxq.checkers.evidence.faults import Fault
+from maxq.checkers.evidence.faults import Fault, may_start
 from maxq.checkers.evidence.observations import SetSighting, Sighting
 from maxq.checkers.evidence.quiescence import Interval, Spans, Undisturbed
 from maxq.checkers.evidence.verdicts import Found
@@ -20,12 +20,6 @@ MASTER = "0"  # the role id of a master in routes
 
 Answers = Sequence[Sighting[RouteView]]
 Replicas = Sequence[Sighting[ReplicaView]]
-
-
-def may_start(act: Fault, node: str) -> bool:
-    """Whether an act may have started a node. To change an address may be to start anew."""
-    named = act.ended is None or not isinstance(act.result, dict) or node in act.result
-    return named and act.may_start
 
 
 def within(s: Sighting[RouteView], due: Interval) -> bool:

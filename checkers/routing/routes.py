@@ -31,7 +31,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
-from maxq.checkers.evidence.faults import HOLDS, Fault, faults
+from maxq.checkers.evidence.faults import HOLDS, Fault, faults, may_start
 from maxq.checkers.evidence.observations import (
     NEVER,
     Sighting,
@@ -49,7 +49,6 @@ from maxq.checkers.routing.route_completeness import (
     by_broker,
     by_node,
     following,
-    may_start,
     not_listed,
     not_master,
     undisturbed_masters,

@@ -22,10 +22,10 @@ from typing import NamedTuple
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import Sighting, replica_sightings, sightings
+from maxq.checkers.evidence.orders import Orders
 from maxq.checkers.evidence.quiescence import Interval, Lull, lulls, slice_between
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.routing.acting_routes import shown_in
-from maxq.checkers.routing.orders import Orders
 from maxq.histories.history import History
 from maxq.histories.observed import MASTER_ROLE, OBSERVE_ROUTE, RouteView
 from maxq.histories.op import HistoryError
@@ -68,7 +68,7 @@ def _case(history: History, context: Context) -> Case:
             for name, nodes in sorted(context.broker_sets.items()):
                 known = {n: addresses[n] for n in nodes if n in addresses}
                 since_ns = time.at_ns - context.recovery_ns
-                still = orders.opened_without(name, nodes[0], s)
+                still = orders.opened_without(name, nodes[0], s.begun, s.at)
                 still = still or _recently(acts, [s.view.node, *nodes[1:]], since_ns)
                 for claim, found in (
                     *_silent(name, s, known, gone, calm),

@@ -7,7 +7,9 @@ the smallest slave that runs, by the address that it said.
 - A5: reads go on. In each such time polls of the set's queues succeed; it is broken where of
   several, over some seconds, none did, whomever the route named. And where a poll shows a queue's
   end, that is behind each acknowledged message that the slave held when it was asked before: its
-  log ended behind the message's record, which is certain where it reached the next one's.
+  log ended behind the message's record, which is certain where it reached the next one's. Of a set
+  that an operator has given write permission (327) without a master name servers show no slave in
+  its place, so polls that find nobody say nothing.
 - A6: no request for offsets or locks (14, 15, 41, 42) that the slave answers is refused, but for a
   group that it does not know yet (26). A lock that is not granted is no refusal.
 
@@ -28,6 +30,7 @@ from maxq.checkers.core.elements import elements_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import replica_sightings
+from maxq.checkers.evidence.orders import Orders
 from maxq.checkers.evidence.quiescence import Interval, Undisturbed, slice_between
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.replication.pairs.acting import calm
@@ -67,6 +70,7 @@ class Window(NamedTuple):
     master: str
     address: str
     ends: Sequence[tuple[int, int]]
+    opened: bool = False  # by an operator, so that name servers show no slave for its master
 
 
 class Row(NamedTuple):
@@ -185,7 +189,7 @@ def windows(history: History, context: Context) -> dict[str, list[Window]]:
     for s in replica_sightings(history):
         addresses.setdefault(s.view.node, set()).add(s.view.address)
         said.setdefault(s.view.node, []).append((s.at, s.view.end))
-    undisturbed = Undisturbed(faults(history))
+    undisturbed, orders = Undisturbed(faults(history)), Orders(history)
     found: dict[str, list[Window]] = {}
     for lull in calm(history):
         for name, (master, *slaves) in context.broker_sets.items():
@@ -197,7 +201,8 @@ def windows(history: History, context: Context) -> dict[str, list[Window]]:
                 continue
             since_ns = lull.time.at_ns + context.shrink_ns + SEEN_NS
             ends = [(at, end) for at, end in said[node] if lull.time.holds(at, at)]
-            window = Window(lull.time, since_ns, node, master, next(iter(known)), ends)
+            opened = orders.opened_without(name, master, lull.time.at, lull.time.until)
+            window = Window(lull.time, since_ns, node, master, next(iter(known)), ends, opened)
             found.setdefault(name, []).append(window)
     return found
 
@@ -229,7 +234,7 @@ def _unread(name: str, w: Window, polls: Sequence[Row], judged: Counter[str]) ->
     failed = [r for r in polls if not r.ok]
     judged["A5"] += len(served)
     enough = len(failed) >= TRIES_MIN and failed[-1].begun_ns - failed[0].begun_ns >= TRIES_NS
-    if served or not enough:
+    if served or not enough or w.opened:
         return None
     judged["A5"] += 1
     ops = tuple(r.at for r in failed[:NAMED_MAX])

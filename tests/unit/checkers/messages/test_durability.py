@@ -7,7 +7,7 @@ from history_recorder import Recorder
 from profiles import settings
 
 from maxq.checkers.core.api import Context, Valid, Verdict
-from maxq.checkers.evidence.listing import LISTED_MAX
+from maxq.checkers.core.listing import LISTED_MAX
 from maxq.checkers.evidence.story import Storyteller
 from maxq.checkers.messages.durability import ALLOWED, CLAIMS, NO_PROOF, Durability
 from maxq.harness.contracts.target import Profile

@@ -14,6 +14,7 @@ from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import events_of
 from maxq.checkers.replication.pairs.acting_service import ActingService
 from maxq.histories.observed import ACQUIRE, COMMIT_OFFSET, FETCH_OFFSET, NOT_GRANTED
+from maxq.histories.op import NEMESIS
 
 CONTEXT = Context(
     broker_sets={"b0": ("b0-0", "b0-1")},
@@ -44,6 +45,26 @@ def test_where_every_poll_fails_reads_have_ended() -> None:
     [found] = judge(unread()).anomalies
     assert (found.claim, found.name) == ("A5", "acting-not-readable")
     assert found.detail == {"set": "b0", "node": "b0-1"}
+
+
+def test_a_set_that_an_operator_has_opened_shows_no_slave() -> None:
+    """Name servers follow an order to let it be written to (327), and clients find nobody."""
+    assert judge(opened(by="b0-0")).of("no occasion") == ("A5", "A6")
+    assert judge(opened(by="b1-0")).of("broken") == ("A5",)
+
+
+def opened(*, by: str) -> Served:
+    """Every poll fails; write permission was given before, for the set of a broker."""
+    r = Served()
+    r.act(10, "kill", "b0-0")
+    r.now = 12
+    r.begin(NEMESIS, "add-write", "opened")
+    r.end("info", NEMESIS, "add-write", {by: {"holds": True, "set": by[:2]}})
+    r.says(25, "b0-1", acting=True, end=150)
+    for at in (30, 31, 32, 33):
+        r.reads(at, end=None)
+    r.act(60, "start", "b0-0")
+    return r
 
 
 @pytest.mark.parametrize(

@@ -8,40 +8,39 @@ servers that it was given to do not matter here.
 
 from collections.abc import Mapping, Sequence
 
-from maxq.checkers.evidence.faults import Fault, faults
-from maxq.checkers.evidence.observations import NEVER, Sighting
-from maxq.checkers.routing.route_completeness import may_start
+from maxq.checkers.evidence.faults import Fault, faults, may_start
+from maxq.checkers.evidence.observations import NEVER
 from maxq.histories.fault_facts import ADD_WRITE, WIPE_WRITE
 from maxq.histories.history import History
-from maxq.histories.observed import RouteView
 
 ANY = ""  # as a set: it is not known which
 
 
 class Orders:
-    """The orders of a history, by broker set."""
+    """The orders of a history, by broker set. What is asked about is an answer, or a time: from its
+    begin (`begun`, an index) to its end (`at`)."""
 
     def __init__(self, history: History) -> None:
         self._acts = faults(history)
         self._opened = _by_set(self._acts, ADD_WRITE)
         self._closed = _by_set(self._acts, WIPE_WRITE)
 
-    def opened(self, name: str, s: Sighting[RouteView], since: int) -> bool:
-        """Whether a set may have been opened before an answer, and later than an index."""
-        return any(act.begun < s.at and _over(act) > since for act in _of(self._opened, name))
+    def opened(self, name: str, at: int, since: int) -> bool:
+        """Whether a set may have been opened before an index, and later than another."""
+        return any(act.begun < at and _over(act) > since for act in _of(self._opened, name))
 
-    def opened_without(self, name: str, master: str, s: Sighting[RouteView]) -> bool:
-        """The same, later than the last start of its master that was over before the answer."""
+    def opened_without(self, name: str, master: str, begun: int, at: int) -> bool:
+        """The same, later than the last start of its master that was over before `begun`."""
         if not self._opened:
             return False
-        starts = [a for a in self._acts if may_start(a, master) and _over(a) < s.begun]
-        return self.opened(name, s, max((a.begun for a in starts), default=-1))
+        starts = [a for a in self._acts if may_start(a, master) and _over(a) < begun]
+        return self.opened(name, at, max((a.begun for a in starts), default=-1))
 
-    def closed(self, name: str, s: Sighting[RouteView]) -> bool:
+    def closed(self, name: str, begun: int, at: int) -> bool:
         """Whether a set may be closed by an order when a name server answers."""
-        given = [act.begun for act in _of(self._opened, name) if _over(act) < s.begun]
+        given = [act.begun for act in _of(self._opened, name) if _over(act) < begun]
         return any(
-            act.begun < s.at and not any(at > act.begun for at in given)
+            act.begun < at and not any(then > act.begun for then in given)
             for act in _of(self._closed, name)
         )
 

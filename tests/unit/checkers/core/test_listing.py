@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from maxq.checkers.evidence.listing import LISTED_MAX, in_order, reported
+from maxq.checkers.core.listing import LISTED_MAX, in_order, reported
 from maxq.checkers.evidence.verdicts import Found
 
 
