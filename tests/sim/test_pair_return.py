@@ -194,6 +194,25 @@ def test_nor_by_one_that_was_paused_while_a_slave_acted(group: Group) -> None:
     assert group.committed(BROKER) == 7
 
 
+def test_a_master_that_was_paused_on_its_way_back_has_waited_for_nobody(group: Group) -> None:
+    """P4: a member that was announced to gives what it took meanwhile; it is not left out."""
+    kill(group, "b1")
+    group.until(lambda: group.acting() == ["b2"], seconds=3)
+    cut(group, ("b1", "b2"), ("b1", "b3"))
+    group.start_broker("b1", 0)
+    group.sleep(1)
+    loop = group.brokers["b1"].loop
+    loop.pause()
+    assert group.commit(SLAVE, 7) == 0
+    group.sleep(4 * EVICTION)
+    cut(group)
+    loop.resume()
+    group.until(lambda: not isolated(group, "b1"), seconds=15)
+    assert group.logged("b1", "broker.preonline.anew") == 1
+    assert group.logged("b1", "broker.preonline.left-out") == 0
+    assert group.committed(BROKER) == 7
+
+
 def test_all_that_start_at_once_find_each_other(group: Group) -> None:
     for name in ("b1", "b2", "b3"):
         kill(group, name)

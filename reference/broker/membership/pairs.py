@@ -176,6 +176,7 @@ class PairMembership(Membership):
         if self.returns:
             await self.on_dropped()
             group.create_task(every(TICK_S, self._returning.tick))
+            group.create_task(every(TICK_S, self._returning.look))
         _, port = split_address(self.ha_address)
         group.create_task(self.plain.run(group, self._config.bind_address, port))
         config = self._config

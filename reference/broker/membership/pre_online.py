@@ -16,6 +16,8 @@ the end.
   slave takes no commits once it was announced to (`maxq.reference.broker.membership.acting`).
 - An empty group may be a name server that has just started: it must stay empty for one eviction
   time before the master goes online alone.
+- A master that was paused meanwhile begins anew: it waited for nobody in that time, and what it was
+  told before may be out of date.
 
 Times are ns of the node's monotonic clock, offsets bytes of the commit log. Claims: P1, P2, P3, P4.
 Source: RocketMQ ``BrokerPreOnlineService``, which goes by index, goes online at once in an empty
@@ -76,6 +78,12 @@ class Took(Record):
     done: bool
 
 
+class Stalled(Record):
+    """This process did not run for `FRESH_NS` or longer, until now."""
+
+    at_ns: int
+
+
 class Tick(Record):
     """Time has passed. `hosts` copy this log now, `end` is where it ends."""
 
@@ -84,7 +92,7 @@ class Tick(Record):
     end: PhyOffset
 
 
-Event = Begin | Grouped | Answered | Took | Tick
+Event = Begin | Grouped | Answered | Took | Stalled | Tick
 
 
 # Effects.
@@ -165,6 +173,8 @@ class PreOnline:
                 return self._on_answer(event) if self._awaits(event.member, "announcing") else []
             case Took():
                 return self._on_taken(event) if self._awaits(event.member, "taking") else []
+            case Stalled():
+                return self._on_stalled(event)
             case Tick():
                 return self._on_tick(event)
             case _:
@@ -179,10 +189,21 @@ class PreOnline:
     def _on_begin(self, event: Begin) -> list[Effect]:
         if self.isolated:
             return []
+        self._forget()
+        return self._ask(event.at_ns)
+
+    def _on_stalled(self, event: Stalled) -> list[Effect]:
+        """Answers that are under way are not waited for any more."""
+        if not self.isolated:
+            return []
+        self._forget()
+        self._rest(event.at_ns)
+        return [Trace(name="broker.preonline.anew", why="this process was paused")]
+
+    def _forget(self) -> None:
         self.taken, self.left_out = {}, set()
         self.longer, self._tried_ns, self._again = {}, {}, {}
         self._empty_ns = None
-        return self._ask(event.at_ns)
 
     def _ask(self, at_ns: int) -> list[Effect]:
         self._enter("asking", at_ns)

@@ -70,10 +70,20 @@ class Returning:
         self._me = me
         self._online = online
         self._todo: list[pre_online.Effect] = []
+        self._ran_ns = now_ns()  # when this process was seen to run last
 
     def begin(self) -> None:
         """Isolate this master; the next `tick` goes on."""
-        self._todo += self.state.step(pre_online.Begin(at_ns=now_ns()))
+        self._step(pre_online.Begin(at_ns=now_ns()))
+
+    async def look(self) -> None:
+        """See that this process runs; call every `TICK_S`, also while a `tick` waits."""
+        self._look()
+
+    def _look(self) -> None:
+        before, self._ran_ns = self._ran_ns, now_ns()
+        if self._ran_ns - before >= pre_online.FRESH_NS:
+            self._todo += self.state.step(pre_online.Stalled(at_ns=self._ran_ns))
 
     async def tick(self) -> None:
         """Go on; call every `TICK_S`."""
@@ -82,11 +92,16 @@ class Returning:
         links = self._plain.master.links.values()
         hosts = frozenset(link.host for link in links if link.acked is not None)
         tick = pre_online.Tick(at_ns=now_ns(), hosts=hosts, end=self._store.end)
-        self._todo += self.state.step(tick)
+        self._step(tick)
         while self._todo:
             event = await self._done(self._todo.pop(0))
             if event is not None:
-                self._todo += self.state.step(event)
+                self._step(event)
+
+    def _step(self, event: pre_online.Event) -> None:
+        """Whoever runs first after a pause notices it, before what was asked earlier counts."""
+        self._look()
+        self._todo += self.state.step(event)
 
     async def _done(self, effect: pre_online.Effect) -> pre_online.Event | None:
         match effect:
