@@ -14,7 +14,8 @@ had lasted for the bound, and afterwards, in the lull, every queue was read to i
 A delivered message is delivered *again* (E5) if somebody stored it once more although master and
 slaves had written down that it was delivered: after it had been read, nothing was done to any of
 them, nor to a name server, for as long as slaves take to copy how far their master is. That it was
-stored after that time shows in a read of its queue to the end without it.
+stored after that time shows in a read of its queue to the end without it. By another set only if
+that was undisturbed since then: a broker that was paused may store what was sent to it before.
 
 What a master of a pair had acknowledged and nobody copied before it went away waits for it to come
 back; such a message is lost as any other, under E3 instead of E1 (`uncopied` says which they are).
@@ -191,7 +192,8 @@ def _again(
             known_ns = max(span.at_ns, first.op.time) + copied_ns
             for read in reads[1:]:
                 before = _last(ends[read.op.process, read.queue], read.begun)
-                if read.op.index < until and before is not None and before.begun_ns >= known_ns:
+                late = before is not None and before.begun_ns >= known_ns
+                if late and read.op.index < until and not _waited(calm, m.set, span, read):
                     yield _once_more(m, first, read)
                     break
 
@@ -203,6 +205,14 @@ def _calm(history: History, context: Context) -> dict[str, Sequence[Interval]]:
     namesrvs = {node for node in times.named if node.startswith("n")}
     sets = context.broker_sets
     return {name: tuple(times.of({*nodes, *namesrvs})) for name, nodes in sets.items()}
+
+
+def _waited(calm: Mapping[str, Sequence[Interval]], own: str, span: Interval, read: Read) -> bool:
+    """Whether another set may have stored only now what a message's own sent to it before a calm
+    time of that one."""
+    place = str((read.op.ext or {}).get("node", own))
+    times = calm.get(place, ())
+    return place != own and not any(s.at <= span.at and read.op.index < s.until for s in times)
 
 
 def _remembered(calm: Sequence[Interval], first: Read, copied_ns: int) -> Interval | None:

@@ -40,7 +40,7 @@ class Clients(Told):
 
     def reads(self, at: float, *values: int, queue: int = 0, **more: Any) -> None:
         self.now = at
-        self.op("ok", 2, READ_DELAYED, queue, list(values), node="b0", **more)
+        self.op("ok", 2, READ_DELAYED, queue, list(values), **{"node": "b0", **more})
 
     def all_read(self, at: float) -> None:
         """Every queue is read to its end, and has nothing new."""
@@ -192,6 +192,30 @@ def test_a_master_that_does_not_hear_a_name_server_may_deliver_for_itself() -> N
     r.act(70, "kill", "b0-0")
     r.act(72, "start", "b0-0")
     assert judge(r.ends(80)).of("broken") == ()
+
+
+@pytest.mark.parametrize(("resumed_at", "broken"), [(60, ()), (4, ("E5",))])
+def test_a_broker_that_was_paused_may_store_what_was_sent_before(
+    resumed_at: float, broken: tuple[str, ...]
+) -> None:
+    """A slave had sent it on, and got no answer."""
+    r = Clients()
+    r.send(1, 0, 1)
+    r.act(2, "pause", "b1-0")
+    r.act(2.5, "kill", "b0-0")
+    r.act(3, "start", "b0-0")
+    if resumed_at < 10:
+        r.act(resumed_at, "resume", "b1-0")
+        r.act(5, "kill", "b0-0")
+        r.act(6, "start", "b0-0")
+    r.reads(7, 0)
+    r.reads(50, queue=1, end=True, node="b1")
+    if resumed_at > 10:
+        r.act(resumed_at, "resume", "b1-0")
+    r.reads(64, 0, queue=1, node="b1")
+    r.act(70, "kill", "b0-0")
+    r.act(72, "start", "b0-0")
+    assert judge(r.ends(80)).of("broken") == broken
 
 
 def test_what_a_slave_could_not_know_yet_may_come_again() -> None:
