@@ -239,7 +239,7 @@ class Namesrvs:
         return self._is_in(found) if found else self._is_recent(self._listed_at)
 
     async def _call(self, namesrv: str, frame: Frame) -> bool:
-        asked_ns, asked = now_ns(), _now()
+        asked_ns = now_ns()
         try:
             connection = await self._pool.get(namesrv)
             answer = await connection.call(frame, timeout_s=CALL_TIMEOUT_S)
@@ -254,6 +254,7 @@ class Namesrvs:
             self._host.log("broker.namesrv.refused", to=namesrv, why=answer.remark)
             return False
         if frame.code == RequestCode.REGISTER_BROKER:
+            asked = asked_ns / 1e9
             self._settle(asked, namesrv)
             self._listed_at = max(self._listed_at, asked)
             named = from_ext(headers.RegisterBrokerResponse, answer.ext)
