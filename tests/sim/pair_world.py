@@ -32,7 +32,7 @@ class Group(Cluster):
         super().__init__()
         self.more = {"compatibleWithOldNameSrv": str(old).lower()}
         pushes = {"notifyMinBrokerIdChanged": str(push).lower()}
-        self.up("namesrv", "namesrv", {**NAMESRV_ACTING, **pushes})
+        self.namesrv = self.up("namesrv", "namesrv", {**NAMESRV_ACTING, **pushes})
         self.brokers: dict[str, Process] = {}
         self.start_broker("b1", 0)
         create_topic(self)

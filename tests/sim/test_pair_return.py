@@ -4,7 +4,7 @@ meanwhile."""
 from collections.abc import Iterator
 
 import pytest
-from pair_world import MASTER_CONF, SLAVE, THIRD, Group
+from pair_world import MASTER_CONF, NAMESRV_ACTING, SLAVE, THIRD, Group
 from reference_world import BROKER, bodies, pull_header
 
 from maxq.harness.simulation.network import Rule
@@ -297,3 +297,24 @@ def test_a_master_that_was_deaf_for_a_minute_asks_anew(group: Group) -> None:
     assert isolated(group, "b1")
     group.machines["b1"].stack.cut([])
     group.until(lambda: not isolated(group, "b1"), seconds=15)
+
+
+def test_an_isolated_master_gives_slaves_no_older_offsets(group: Group) -> None:
+    """P4: the only name server is away from the master's end to after its start, so that no slave
+    acts; they take commits all the same, and copy from the master at the address that they know."""
+    assert group.commit(BROKER, 1) == 0
+    group.sleep(13)
+    group.namesrv.loop.kill()
+    kill(group, "b1")
+    assert group.commit(SLAVE, 6) == 0
+    assert group.acting() == []
+    group.start_broker("b1", 0)
+    group.until(lambda: group.brokers["b2"].node.membership.plain.slave.connected, seconds=10)
+    group.sleep(13)
+    assert isolated(group, "b1")
+    assert group.committed(SLAVE) == 6
+    group.up("namesrv", "namesrv", NAMESRV_ACTING)
+    group.until(lambda: not isolated(group, "b1"), seconds=30)
+    assert group.committed(BROKER) == 6
+    group.sleep(13)
+    assert [group.committed(a) for a in (BROKER, SLAVE, THIRD)] == [6, 6, 6]

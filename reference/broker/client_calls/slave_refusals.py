@@ -7,6 +7,8 @@ take, until the next copy of the master's tables.
 An isolated broker (`maxq.reference.broker.membership.pre_online`) has tables that are older than
 its group's, or may be: it answers no offset and takes none, stores nothing and grants no lock.
 RocketMQ's serves all that reaches its ports; an offset that was committed there was gone 5 s later.
+Of an isolated master slaves get no offsets and no delay progress: they may have taken commits since
+it went, acting or not, and an older table would replace theirs before the master asks for it.
 An acting slave takes no offsets while it hands over. Source: docs/spec/acting-master.md 3.
 """
 
@@ -64,6 +66,9 @@ WHILE_ISOLATED: Mapping[int, tuple[ResponseCode, str]] = {
     RequestCode.END_TRANSACTION: _NO_ENDS,
     RequestCode.LOCK_BATCH_MQ: (ResponseCode.SUCCESS, ""),
 }
+OF_A_MASTER = frozenset((
+    RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_ALL_DELAY_OFFSET,
+))  # fmt: skip
 NO_LOCKS = LockResponse(lock_ok_mq_set=()).to_json()
 _HANDS_OVER = "this broker hands over to its master, which is back"
 
@@ -83,12 +88,12 @@ def refusing_isolated(handlers: Mapping[int, Handler], me: Self) -> dict[int, Ha
     """The same handlers, with the refusals of who is isolated or hands over, while that is so."""
 
     def guarded(code: int, handler: Handler) -> Handler:
-        answer, remark = WHILE_ISOLATED[code]
+        answer, remark = WHILE_ISOLATED.get(code, _ISOLATED)
         body = NO_LOCKS if code == RequestCode.LOCK_BATCH_MQ else None
         commits = code == RequestCode.UPDATE_CONSUMER_OFFSET
 
         def handle(request: Frame, connection: Connection) -> Reply | Awaitable[Reply]:
-            if me.isolated:
+            if me.isolated and (code not in OF_A_MASTER or me.role == "fenced"):
                 return request.answer(answer, remark or None, body=body)
             if commits and me.hands_over:
                 return request.answer(ResponseCode.SYSTEM_ERROR, _HANDS_OVER)
@@ -96,7 +101,8 @@ def refusing_isolated(handlers: Mapping[int, Handler], me: Self) -> dict[int, Ha
 
         return handle
 
-    own = {code: guarded(code, handlers[code]) for code in WHILE_ISOLATED if code in handlers}
+    refused = (code for code in (*WHILE_ISOLATED, *OF_A_MASTER) if code in handlers)
+    own = {code: guarded(code, handlers[code]) for code in refused}
     return {**handlers, **own}
 
 
