@@ -8,12 +8,14 @@ smallest of that. Claims A1 to A3.
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from machines import SETTINGS, finds
 
 from maxq.reference.broker.membership.acting import (
     HAND_OVER_NS,
+    UNHEARD_NS,
     Act,
     Acting,
     Announced,
@@ -151,7 +153,15 @@ def test_an_older_word_over_a_newer_one_is_found(monkeypatch: Any) -> None:
         return honest(self, event)
 
     monkeypatch.setattr(Acting, "step", step)
-    finds(ActingMachine, settings(SETTINGS, max_examples=1000))
+    machine = ActingMachine()
+    machine.begin()
+    machine.a_word_is_on_its_way(who=1, kind="polled")
+    machine.one_is_evicted(who=0)
+    machine.a_word_is_heard(who=1, kind="polled")
+    machine.a_slave_acts_by_the_newest_word()
+    machine.a_late_word_is_heard()
+    with pytest.raises(AssertionError):
+        machine.a_slave_acts_by_the_newest_word()
 
 
 def test_an_empty_group_taken_for_me_is_found(monkeypatch: Any) -> None:
@@ -222,3 +232,16 @@ def test_without_the_key_a_slave_follows_and_never_acts() -> None:
     gone = Announced(at_ns=2, min_id=1, min_address="a:1", offline_address="m:1")
     assert core.step(gone) == []
     assert not core.acts
+
+
+def test_who_took_a_commit_unheard_is_ahead_until_a_name_server_answers() -> None:
+    """A name server that answers each second lets a slave copy, whatever clients commit to it."""
+    core = Acting(me=BrokerId(1), enabled=True)
+    core.step(Polled(asked_ns=10, members={0: "m:1", 1: "a:1"}))
+    assert not core.is_ahead(10 + 2 * UNHEARD_NS)
+    core.took_commit(20)
+    assert [core.is_ahead(at + UNHEARD_NS) for at in (10, 11)] == [False, True]
+    core.step(Polled(asked_ns=19, members={0: "m:1", 1: "a:1"}))
+    assert core.is_ahead(20 + UNHEARD_NS), "that may be from before the commit"
+    core.step(Polled(asked_ns=21, members={0: "m:1", 1: "a:1"}))
+    assert not core.is_ahead(22 + UNHEARD_NS)

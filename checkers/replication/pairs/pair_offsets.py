@@ -284,7 +284,8 @@ def _lost(claim: str, kept: Asked, fetch: Asked) -> Found:
     }  # fmt: skip
     ops = (kept.at, fetch.at)
     if claim == "P4":
-        text = f"{taken}, a slave that acted. Its master {fetch.node}, online since then, {got}."
+        away = f"{taken}, a slave, while its master {fetch.node} was away"
+        text = f"{away}. That one, online since then, {got}."
         return Found("P4", "acting-offset-lost", ops, text, detail)
     if claim == "P5":
         text = f"{taken}, which had the time to write it. After a restart the same broker {got}."

@@ -7,8 +7,8 @@ take, until the next copy of the master's tables.
 An isolated broker (`maxq.reference.broker.membership.pre_online`) has tables that are older than
 its group's, or may be: it answers no offset and takes none, stores nothing and grants no lock.
 RocketMQ's serves all that reaches its ports; an offset that was committed there was gone 5 s later.
-Of an isolated master slaves get no offsets and no delay progress: they may have taken commits since
-it went, acting or not, and an older table would replace theirs before the master asks for it.
+Of an isolated master slaves get no offsets and no delay progress: an older table would replace
+theirs before the master asks for it.
 An acting slave takes no offsets while it hands over. Source: docs/spec/acting-master.md 3.
 """
 
@@ -82,6 +82,7 @@ class Self(Protocol):
     def isolated(self) -> bool: ...
     @property
     def hands_over(self) -> bool: ...
+    def took_commit(self) -> None: ...
 
 
 def refusing_isolated(handlers: Mapping[int, Handler], me: Self) -> dict[int, Handler]:
@@ -97,6 +98,8 @@ def refusing_isolated(handlers: Mapping[int, Handler], me: Self) -> dict[int, Ha
                 return request.answer(answer, remark or None, body=body)
             if commits and me.hands_over:
                 return request.answer(ResponseCode.SYSTEM_ERROR, _HANDS_OVER)
+            if commits:
+                me.took_commit()
             return handler(request, connection)
 
         return handle

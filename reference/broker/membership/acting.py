@@ -17,6 +17,8 @@ just started, for one eviction time. Isolated it is not shown and does not act.
 A master on its way back announces itself (906) before it is listed. The slave copies its log, and
 takes none of its tables, which are older; and for `HAND_OVER_NS` it takes no more commits, since
 the master has what was committed before (`maxq.reference.broker.membership.pre_online`).
+Nor does it take tables if it took commits since a name server listed its master, and none has for
+`UNHEARD_NS`: clients may have heard that the master is gone when this broker could not.
 
 Times are ns of the node's monotonic clock. Claims: A1 to A3, A11, P4,
 P8. Source: RocketMQ
@@ -31,6 +33,7 @@ from maxq.reference.records import BrokerId, Record
 
 MASTER_ID = 0
 HAND_OVER_NS = 5_000_000_000
+UNHEARD_NS = 2_000_000_000  # longer than two polls
 
 
 # Events.
@@ -120,6 +123,7 @@ class Acting:
     _min_address: str = ""
     _as_of_ns: int = -1  # from when what is known is
     _empty_ns: int | None = None  # since when nobody is listed
+    _took_ns: int = -1  # when a consumer's offset was taken last
     _offered_ns: int | None = None  # when a master announced itself that is not listed yet
 
     def step(self, event: Event) -> list[Effect]:
@@ -142,6 +146,15 @@ class Acting:
     def hands_over(self, now_ns: int) -> bool:
         """Whether a master that comes back has taken the tables, or is about to."""
         return self._offered_ns is not None and now_ns - self._offered_ns < HAND_OVER_NS
+
+    def took_commit(self, at_ns: int) -> None:
+        """A consumer has committed an offset to this broker."""
+        self._took_ns = at_ns
+
+    def is_ahead(self, now_ns: int) -> bool:
+        """Whether this slave may have later offsets than the broker that it follows."""
+        unheard = now_ns - self._as_of_ns > UNHEARD_NS
+        return not self.listed or (unheard and self._took_ns > self._as_of_ns)
 
     def _on_polled(self, event: Polled) -> list[Effect]:
         known = _sound(event.members)

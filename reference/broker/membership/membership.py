@@ -130,6 +130,10 @@ class Membership(ABC):
         """Whether this slave may have later offsets than the broker that it follows."""
         return False
 
+    def took_commit(self) -> None:
+        """A consumer has committed an offset to this broker."""
+        return  # nobody asks where a controller says who is master
+
     @property
     def host(self) -> bytes:
         """The address as records carry it."""

@@ -110,8 +110,10 @@ class PairMembership(Membership):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether this slave may have later offsets than the broker that it follows."""
-        return not self._acting.listed
+        return self._acting.is_ahead(now_ns())
+
+    def took_commit(self) -> None:
+        self._acting.took_commit(now_ns())
 
     def copied(self) -> PhyOffset:
         """The first byte of the log that must not be deleted: what a slave still copies."""
