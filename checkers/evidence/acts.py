@@ -1,10 +1,11 @@
 """A fault and its heal are one act: what was done, to which nodes, from when to when.
 
 An act begins with the fault's action and lasts on each of its nodes until a heal of its kind that
-names the node, or names none, is complete; where a schedule says whose heal it is, that one's.
-What undoes itself, as a restart, ends with its own completion. A node that is suspended is so until
-its process ends, by whatever act. An act that was not healed lasts to the end of the run; so does
-what cannot be paired.
+names the node, or names none, is complete. Several cuts may lie between the same nodes: one that a
+schedule names ends with its own heal. A process that was started runs, whosever heal that was. What
+undoes itself, as a restart, ends with its own completion. A node that is suspended is so until its
+process ends, by whatever act. An act that was not healed lasts to the end of the run; so does what
+cannot be paired.
 Indices are of the history, times in ns of its clock.
 """
 
@@ -139,7 +140,8 @@ def _healed(fault: Fault, later: Mapping[str, Sequence[Fault]]) -> dict[str, Fau
     missing = set(fault.nodes)
     for at in range(bisect_right(after, fault.begun, key=_begun), len(after)):
         heal = after[at]
-        if heal.of and heal.of != fault.request and heal.effect is None:
+        others = heal.of not in ("", fault.request)
+        if others and fault.effect == "cut" and heal.effect is None:
             continue
         named = _named(heal, own, ended=bool(ends))
         for node in sorted(missing.intersection(named) if heal.nodes else missing):
