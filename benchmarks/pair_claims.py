@@ -1,10 +1,10 @@
 """What is claimed of pairs, by whom it is decided, what breaks it, and what runs last said of it.
 
-Run as ``python -m benchmarks.pair_claims > docs/pair-claims.md``, which prints what is known, or as
-``python -m benchmarks.pair_claims add STORE...``, which first takes note of the runs in some stores
-in `data/pair-claims.jsonl`: of run folders, and of journals of ``maxq simulate``. Runs with a
-seeded bug do not count. Each `add` is a line for each column, and a cell shows the last line of its
-column in which some run judged the claim; where none did, what the last line says of it.
+``python -m benchmarks.pair_claims > docs/pair-claims.md`` prints what is known. What runs said is
+noted before that by ``python -m benchmarks.pair_claims add STORE...``, in `data/pair-claims.jsonl`:
+of run folders, and of journals of ``maxq simulate``. Runs with a seeded bug do not count. Each
+`add` is a line for each column, and a cell shows the last line of its column in which some run
+judged the claim; where none did, what the last line says of it.
 """
 
 import sys
