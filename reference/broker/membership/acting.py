@@ -33,7 +33,7 @@ from maxq.reference.records import BrokerId, Record
 
 MASTER_ID = 0
 HAND_OVER_NS = 5_000_000_000
-UNHEARD_NS = 2_000_000_000  # longer than two polls
+UNHEARD_NS = 2_000_000_000  # two polls, by default
 
 
 # Events.
