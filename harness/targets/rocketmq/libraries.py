@@ -23,10 +23,11 @@ from pathlib import Path
 import msgspec
 
 from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack
-from maxq.harness.targets.rocketmq.releases import DEPENDENCIES
+from maxq.harness.targets.rocketmq.releases import BACK_ENDS, DEPENDENCIES, PREFIX
 
 FETCH_TIMEOUT_S = 600
 LIST = "jars.json"
+LIB = "lib"  # where a distribution has its jars
 CHECKSUMS = Path(__file__).with_name("checksums.txt")
 GROUP = "org.apache.rocketmq"
 POM = """\
@@ -72,6 +73,43 @@ def libraries(component: str, release: str, place: Path | None = None) -> Path:
             f"{folder} is not what was fetched ({wrong}); remove it, and it is fetched anew"
         )
     return folder
+
+
+def located(text: str) -> str:
+    """The target that ``rocketmq:DIR`` means, with the release that its jars are of; any other text
+    as it is.
+
+    Args:
+        text: DIR is an unpacked distribution, or one built from sources: its jars are in ``lib``.
+
+    Raises:
+        ValueError: there is no broker's jar.
+    """
+    name, colon, back_end = text.removeprefix(PREFIX).rpartition(":")
+    given = name if colon and back_end in BACK_ENDS else text.removeprefix(PREFIX)
+    if "/" not in given or "@" in given:
+        return text
+    folder = Path(given).expanduser().resolve()
+    jars = sorted((folder / LIB).glob("rocketmq-broker-*.jar"))
+    if not jars:
+        raise ValueError(f"no {LIB}/rocketmq-broker-RELEASE.jar in {folder}: that is no "
+                         "distribution of RocketMQ 5")  # fmt: skip
+    release = jars[-1].stem.removeprefix("rocketmq-broker-")
+    more = f":{back_end}" if given == name else ""
+    return f"{PREFIX}{release}{more}@{folder}"
+
+
+def distribution(folder: Path) -> tuple[Path, str]:
+    """The folder with the jars of a distribution, and a digest of all of them.
+
+    Raises:
+        EnvironmentUnavailable: it is not there.
+    """
+    jars = folder / LIB
+    found = _digests(jars)
+    if not found:
+        raise EnvironmentUnavailable(f"there are no jars in {jars}")
+    return jars, hashlib.sha256(msgspec.json.encode(found)).hexdigest()[:12]
 
 
 def digest(folder: Path) -> str:

@@ -24,6 +24,7 @@ MISSING: dict[str, tuple[str, ...]] = {
     "5.3.1": ("namesrv",),
     "5.3.2": ("namesrv", "controller", "tools"),
     "5.3.3": (),
+    "5.3.4": ("tools",),
     "5.4.0": (),
     "5.5.0": (),
     "5.5.1": ("namesrv", "tools"),
@@ -34,6 +35,9 @@ OLD_NAMESRVS = ("4.9.7",)
 # Of what release a component's own dependencies are, where Maven Central lacks some of its own;
 # without them Maven finds no component of that release at all.
 DEPENDENCIES: dict[str, dict[str, str]] = {
+    "5.3.4": dict.fromkeys(
+        ("remoting", "tiered-store", "client", "srvutil", "filter", "auth", "tools"), "5.3.3"
+    ),
     "5.5.1": dict.fromkeys(("client", "srvutil", "filter", "auth", "tools"), "5.5.0")
     | dict.fromkeys(("common", "remoting", "store"), "5.5.1"),
 }
@@ -48,18 +52,24 @@ BACK_ENDS = ("dledger", "jraft")
 PREFIX = "rocketmq:"
 FIRST_NUMBER = 413  # of 5.0.0 among RocketMQ's MQVersion; each release has a snapshot before it
 PATCHES = MINORS = 10  # that a minor release, and a major one, have there
-_SPELLED = re.compile(r"rocketmq:(?P<release>[0-9]+(\.[0-9]+)*|latest)(:(?P<back_end>[a-z]+))?")
+_SPELLED = re.compile(
+    r"rocketmq:(?P<release>[0-9]+(\.[0-9]+)*(-[\w.-]+)?|latest)(:(?P<back_end>[a-z]+))?"
+    r"(@(?P<folder>/.*))?"
+)
+SNAPSHOT = "-SNAPSHOT"
 
 
 class Version(msgspec.Struct, frozen=True):
-    """What to run: a release, and what its controllers agree by."""
+    """What to run: a release, and what its controllers agree by; with a `folder`, a distribution
+    that is there, of that release or built from its sources."""
 
     release: str
     back_end: str = "dledger"
+    folder: str = ""
 
     def __str__(self) -> str:
         more = "" if self.back_end == "dledger" else f":{self.back_end}"
-        return f"rocketmq:{self.release}{more}"
+        return f"rocketmq:{self.release}{more}{'@' if self.folder else ''}{self.folder}"
 
 
 def parse(text: str) -> Version:
@@ -77,10 +87,13 @@ def parse(text: str) -> Version:
         )
     if found is None:
         raise ValueError(
-            f"{text!r} is no target; write reference, rocketmq:RELEASE, or rocketmq:RELEASE:jraft"
+            f"{text!r} is no target; write reference, rocketmq:RELEASE, rocketmq:RELEASE:jraft, or "
+            "rocketmq:DIR with the folder of a distribution"
         )
-    version = Version(_release(found["release"]), found["back_end"] or "dledger")
-    if version.release not in (*MISSING, *OLD_NAMESRVS):
+    version = Version(
+        _release(found["release"]), found["back_end"] or "dledger", found["folder"] or ""
+    )
+    if not version.folder and version.release not in (*MISSING, *OLD_NAMESRVS):
         close = nearest(version.release, MISSING)
         raise ValueError(f"no release {version.release}{close}; there are: {', '.join(MISSING)}")
     if version.back_end not in BACK_ENDS:
@@ -129,8 +142,7 @@ def not_driven(running: Iterable[tuple[str, str]]) -> str:
         running: a component of a node, and the target that the node is to be.
     """
     for component, target in running:
-        found = _SPELLED.fullmatch(target)
-        release = "" if found is None else _release(found["release"])
+        release = release_of(target) or ""
         if release in OLD_NAMESRVS and component not in components(release):
             return f"of {release} only the name server is driven, not the {component}"
     return ""
@@ -164,8 +176,9 @@ def excluded(
 
 def version_number(release: str) -> int:
     """The number by which RocketMQ's headers name a release: 435 for 5.1.1."""
-    major, minor, patch = ordered(release)
-    return FIRST_NUMBER + 2 * (PATCHES * (MINORS * (major - 5) + minor) + patch)
+    major, minor, patch = (*ordered(release), 0, 0)[:3]
+    number = FIRST_NUMBER + 2 * (PATCHES * (MINORS * (major - 5) + minor) + patch)
+    return number - release.endswith(SNAPSHOT)
 
 
 def version_name(number: int) -> str:
@@ -175,17 +188,22 @@ def version_name(number: int) -> str:
     return f"5.{minor}.{patch}" if known else str(number)
 
 
+def release_of(target: str) -> str | None:
+    """The release that a target is of; None of what is none of Apache RocketMQ."""
+    found = _SPELLED.fullmatch(target)
+    return None if found is None else _release(found["release"])
+
+
 def lacks_ids(target: str) -> bool:
     """Whether brokers of a target have no ids of their own: whoever asks controllers about them is
     told addresses."""
-    found = _SPELLED.fullmatch(target)
-    return found is not None and ordered(_release(found["release"])) < ordered(IDS_SINCE)
+    release = release_of(target)
+    return release is not None and ordered(release) < ordered(IDS_SINCE)
 
 
 def catch_up_s(target: str) -> float:
     """How long a slave of a target may lag at least, whatever the timing; 0: as the timing says."""
-    found = _SPELLED.fullmatch(target)
-    return CATCH_UP_S.get(_release(found["release"]), 0) if found is not None else 0
+    return CATCH_UP_S.get(release_of(target) or "", 0)
 
 
 def _release(spelled: str) -> str:
@@ -194,7 +212,7 @@ def _release(spelled: str) -> str:
 
 def ordered(release: str) -> tuple[int, ...]:
     """A key by which releases are in order of their numbers."""
-    return tuple(map(int, release.split(".")))
+    return tuple(map(int, release.partition("-")[0].split(".")))
 
 
 def components(release: str) -> dict[str, str]:

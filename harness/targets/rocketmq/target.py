@@ -16,7 +16,7 @@ from pathlib import Path
 from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack, Machine, Role
 from maxq.harness.contracts.target import CONTROLLER_PORT, Node, Settings, plan
 from maxq.harness.targets.reference import LOG_FILE_BYTES, properties
-from maxq.harness.targets.rocketmq.libraries import digest, libraries
+from maxq.harness.targets.rocketmq.libraries import digest, distribution, libraries
 from maxq.harness.targets.rocketmq.releases import (
     CATCH_UP_S,
     Version,
@@ -127,6 +127,8 @@ class RocketMQTarget:
         if self._here and shutil.which(JAVA) is None:
             lack = Lack("there is no java", package="openjdk-17-jre-headless")
             raise EnvironmentUnavailable(str(lack), lack)
+        if self.version.folder:
+            return self._distribution(Path(self.version.folder))
         versions = {}
         of = components(self.version.release)
         for role in (role for role in Role if role.value in of):
@@ -134,6 +136,13 @@ class RocketMQTarget:
             folder = self._paths[role] = libraries(role.value, release, self._place)
             versions[role.value] = f"{release} ({digest(folder)})"
         return versions
+
+    def _distribution(self, folder: Path) -> dict[str, str]:
+        """Each component is of one distribution that is there."""
+        jars, digest_of_all = distribution(folder)
+        self._paths = dict.fromkeys(Role, jars)
+        return {role.value: f"{self.version.release} in {folder} ({digest_of_all})"
+                for role in Role}  # fmt: skip
 
     def folders(self) -> Sequence[Path]:
         """The jars of each component."""
@@ -149,6 +158,8 @@ class RocketMQTarget:
 
     def answers_as(self, node: Node) -> int:
         """As the release that the node's component is taken of."""
+        if self.version.folder:
+            return version_number(self.version.release)
         return version_number(components(self.version.release)[node.role.value])
 
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
