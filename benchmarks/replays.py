@@ -16,11 +16,12 @@ from typing import Any
 
 import click
 
+from maxq.harness.cli.given.asked import asked_from
 from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.run.execute import capabilities_of
 from maxq.harness.run.replay import LATE_S, late, options_for, repeat, script_of
 from maxq.harness.run.run_context import RunContext
-from maxq.harness.run.stored_run import Judged, asked_from, run_test
+from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.schedule.format import Schedule
 from maxq.harness.schedule.from_history import as_performed
 from maxq.harness.schedule.options import PROFILES, TOGETHER, Options

@@ -8,6 +8,7 @@ say (names, addresses) is in `_fault`, so that a node never meets it at run time
 
 import difflib
 import re
+from collections.abc import Sequence
 from ipaddress import AddressValueError, IPv4Address
 from typing import Annotated, Literal, TypeVar, get_args
 
@@ -28,6 +29,11 @@ Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 DELAY_LEVELS_MAX = 100
 _DELAY = re.compile(r"(\d{1,6})([smhd])")
 _HOUR = re.compile(r"[01]?[0-9]|2[0-3]")
+_BOUND = re.compile(r"Expected `int` (>=|<=) (-?\d+)")
+_WHOLE = (re.compile(r"[+-]?\d+"), "a whole number")
+_FORMS = {"int": _WHOLE, "long": _WHOLE,
+          "double": (re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"), "a number")}  # fmt: skip
+_TYPES: dict[object, str] = {bool: "boolean"}
 _DELAY_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -219,11 +225,6 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
 
 
 C = TypeVar("C", bound=NodeConfig)
-_JAVA_ONLY: dict[type[NodeConfig], frozenset[str]] = {
-    NamesrvConfig: java_keys.NAMESRV,
-    ControllerConfig: java_keys.CONTROLLER,
-    BrokerConfig: java_keys.BROKER,
-}
 ROLES: dict[str, type[NodeConfig]] = {
     "namesrv": NamesrvConfig,
     "controller": ControllerConfig,
@@ -237,8 +238,12 @@ def keys_used(role: str) -> frozenset[str]:
 
 
 def keys_known(role: str) -> frozenset[str]:
-    """The keys that a file of a role may have."""
-    return keys_used(role) | _JAVA_ONLY[ROLES[role]]
+    """The keys that a file of a role may have: ours, and those of every release of RocketMQ 5."""
+    return keys_used(role) | java_keys.keys_of(role).keys()
+
+
+def _of_java(kind: type[NodeConfig]) -> frozenset[str]:
+    return keys_known(next(role for role, of in ROLES.items() if of is kind))
 
 
 def parse_config(
@@ -265,7 +270,7 @@ def parse_config(
         raise ConfigError(f"{file}: {error}") from None
     ours = {f.encode_name: f for f in msgspec.structs.fields(kind)}
     theirs = set() if beside is None else {f.encode_name for f in msgspec.structs.fields(beside)}
-    elsewhere = _JAVA_ONLY[beside] if beside is not None else frozenset[str]()
+    elsewhere = _of_java(beside) if beside is not None else frozenset[str]()
     values: dict[str, str] = {}
     warnings: dict[str, str] = {}  # by key: one each, however often it is repeated
     for entry in entries:
@@ -275,10 +280,10 @@ def parse_config(
             _check(kind, ours[key], entry.value, where)
         elif key in theirs:
             continue
-        elif key in _JAVA_ONLY[kind]:
+        elif key in _of_java(kind):
             warnings[key] = f"{where}: {key} is used by the Java system only; ignored"
         elif key not in elsewhere:
-            near = difflib.get_close_matches(key, [*ours, *_JAVA_ONLY[kind]], n=3)
+            near = difflib.get_close_matches(key, sorted(_of_java(kind)), n=3)
             hint = f"; did you mean {', '.join(near)}?" if near else ""
             raise ConfigError(f"{where}: unknown key {key}{hint}")
     return msgspec.convert(values, kind, strict=False), list(warnings.values())
@@ -293,12 +298,44 @@ def _check(
         msgspec.convert({key: value}, kind, strict=False)
         reason = _fault(key, value)
     except msgspec.ValidationError as error:
-        reason = str(error).rpartition(" - at ")[0]
-        if get_args(field.type) and reason.startswith("Invalid enum"):
-            reason = f"not one of {', '.join(map(str, get_args(field.type)))}"
-        reason = reason[:1].lower() + reason[1:]
+        reason = _in_words(field, value, str(error).rpartition(" - at ")[0])
     if reason is not None:
         raise ConfigError(f"{where}: {key}={value}: {reason}")
+
+
+def _in_words(field: msgspec.structs.FieldInfo, value: str, reason: str) -> str:
+    """What is wrong with a value's type or range."""
+    if (bound := _BOUND.fullmatch(reason)) is not None:
+        return f"not {'at least' if bound[1] == '>=' else 'at most'} {bound[2]}"
+    choices = {"boolean": ("true", "false")}.get(_TYPES.get(field.type, ""), get_args(field.type))
+    words = [str(choice) for choice in choices if isinstance(choice, str)]
+    return type_fault(_TYPES.get(field.type, "int"), words, value)
+
+
+def type_fault(type_: str, choices: Sequence[str], value: str) -> str:
+    """What a value that its key does not take is not, in words; empty where it is fit.
+
+    Args:
+        type_: of RocketMQ's key: int, long, double, boolean or string.
+        choices: the values that there are, of an enum; empty: any.
+        value: what a file has.
+    """
+    given = value.strip()
+    if type_ == "boolean":
+        choices, fit = ("true", "false"), given.lower() in ("true", "false")
+    elif choices:
+        fit = given in choices
+    else:
+        form = _FORMS.get(type_)
+        fit = form is None or form[0].fullmatch(given) is not None
+    if fit:
+        return ""
+    note = " (a line has no comment after its value)" if "#" in given else ""
+    if not choices:
+        return f"not {_FORMS[type_][1]}{note}"
+    near = difflib.get_close_matches(given.partition("#")[0].strip(), choices, n=1)
+    hint = f", did you mean {near[0]}?" if near else ""
+    return f"not one of {', '.join(choices)}{hint}{note}"
 
 
 def _fault(key: str, value: str) -> str | None:

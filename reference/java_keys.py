@@ -1,198 +1,64 @@
-"""Configuration keys that only the Java system uses, by role.
+"""The configuration keys of Apache RocketMQ by role and release: what each is, and its default.
 
-A file that serves both systems may hold them: our nodes accept each with one warning. Names were
-read from the live settings that RocketMQ 5.1.1, 5.3.3 and 5.5.0 print (requests 26, 319, 1010);
-the one with dots is a system property of the Java broker.
+The table ``java_keys.tsv`` is made from RocketMQ's own configuration classes by
+``python -m benchmarks.key_table``. A line is role, key, first and last release in which it is so,
+type (``int``, ``long``, ``double``, ``boolean``, ``string``), the values of an enum joined by
+commas, and the default; ``*`` is a default that depends on the machine. The release 4.9.7 stands
+for all before 5.0: many files have its spellings.
+
+A file that serves both systems may hold all of them: our nodes accept each that they do not use
+with one warning.
 """
 
-NAMESRV = frozenset(
-    """
-    bindAddress clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity clusterTest
-    configBlackList configStorePath defaultThreadPoolNums defaultThreadPoolQueueCapacity
-    deleteTopicWithBrokerRegistration enableAllTopicList enableControllerInNamesrv
-    enableShutdownGracefully enableTopicList kvConfigPath listenPort needWaitForService
-    notifyMinBrokerIdChanged orderMessageEnable productEnvName returnOrderTopicConfigToBroker
-    rocketmqHome scanNotActiveBrokerInterval serverAsyncSemaphoreValue
-    serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverNettyWorkerGroupEnable
-    serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable serverSelectorThreads
-    serverSocketBacklog serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads
-    shutdownWaitTimeSeconds supportActingMaster unRegisterBrokerQueueCapacity
-    useEpollNativeSelector waitSecondsForService writeBufferHighWaterMark writeBufferLowWaterMark
-    """.split()
-)
+from collections.abc import Mapping
+from pathlib import Path
 
-CONTROLLER = frozenset(
-    """
-    bindAddress configBlackList configStorePath controllerDLegerGroup controllerDLegerPeers
-    controllerDLegerSelfId controllerRequestThreadPoolQueueCapacity controllerStorePath
-    controllerThreadPoolNums controllerType electMasterMaxRetryCount enableElectUncleanMaster
-    enableShutdownGracefully isProcessReadEvent jRaftControllerRPCAddr jRaftElectionTimeoutMs
-    jRaftGroupId jRaftInitConf jRaftScanWaitTimeoutMs jRaftServerId jRaftSnapshotIntervalSecs
-    jraftConfig listenPort mappedFileSize metricGrpcExporterIntervalInMills
-    metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills metricsExporterType
-    metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta metricsLabel
-    metricsPromExporterHost metricsPromExporterPort notifyBrokerRoleChanged rocketmqHome
-    scanInactiveMasterInterval scanNotActiveBrokerInterval serverAsyncSemaphoreValue
-    serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverNettyWorkerGroupEnable
-    serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable serverSelectorThreads
-    serverSocketBacklog serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads
-    shutdownWaitTimeSeconds storePath useEpollNativeSelector writeBufferHighWaterMark
-    writeBufferLowWaterMark
-    """.split()
-)
+import msgspec
 
-BROKER = frozenset(
-    """
-    abortFile accessKey accessMessageInMemoryHotRatio accessMessageInMemoryMaxRatio
-    accountStatsEnable accountStatsPrintZeroValues ackMessageThreadPoolNums
-    ackThreadPoolQueueCapacity aclEnable adminBrokerThreadPoolNums
-    adminBrokerThreadPoolQueueCapacity allAckInSyncStateSet allowRecallWhenBrokerNotWriteable
-    appendAckAsync appendCkAsync appendTopicForTimerDeleteKey asyncLearner asyncSendEnable
-    autoCreateSubscriptionGroup autoCreateTopicEnable autoDeleteUnusedStats
-    autoMessageVersionOnTopicLen batchDispatchRequestThreadPoolNums bindAddress
-    bitMapLengthConsumeQueueExt bottomMostCompressionTypeForConsumeQueueStore
-    broadcastOffsetExpireMaxSecond broadcastOffsetExpireSecond brokerClusterName brokerConfigPath
-    brokerElectionPriority brokerFastFailureEnable brokerHeartbeatInterval brokerHeartbeatTimeout
-    brokerIP1 brokerIP2 brokerId brokerName brokerNotActiveTimeoutMillis brokerPermission
-    brokerRole brokerTopicEnable cgColdReadThreshold channelExpiredTimeout
-    channelNotActiveInterval checkCRCOnRecover checkCommitLogOffsetOnRecover
-    checkSyncStateSetPeriod cleanFileForciblyEnable cleanOfflineBrokerInterval
-    cleanResourceInterval cleanRocksDBDirtyCQIntervalMin cleanSwapedMapInterval
-    clearRetryTopicWhenDeleteTopic clientAsyncSemaphoreValue clientCallbackExecutorThreads
-    clientChannelMaxIdleTimeSeconds clientCloseSocketIfTimeout clientManageThreadPoolNums
-    clientManagerThreadPoolQueueCapacity clientOnewaySemaphoreValue
-    clientPooledByteBufAllocatorEnable clientSocketRcvBufSize clientSocketSndBufSize
-    clientWorkerThreads clusterTopicEnable coldCtrStrategyEnable coldDataFlowControlEnable
-    coldDataScanEnable combineAssignOffsetCQType combineCQEnableCheckSelf combineCQLoadingCQTypes
-    combineCQMaxExtraSearchCommitLogFiles combineCQPreferCQType combineCQUseRocksdbForLmq
-    commercialBaseCount commercialSizePerMsg commitCommitLogLeastPages
-    commitCommitLogThoroughInterval commitIntervalCommitLog commitLogForceSwapMapInterval
-    commitLogRecoverMaxNum commitLogSwapMapInterval commitLogSwapMapReserveFileNum
-    compactionCqMappedFileSize compactionMappedFileSize compactionScheduleInternal
-    compactionThreadNum compatibleWithOldNameSrv compressedRegister configBlackList
-    configManagerVersion connectTimeoutMillis consumerFallbehindThreshold
-    consumerManageThreadPoolNums consumerManagerThreadPoolQueueCapacity
-    consumerOffsetUpdateVersionStep controllerAddr controllerHeartBeatTimeoutMills
-    correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval dLegerGroup dLegerPeers
-    dLegerSelfId dataReadAheadEnable debugLockEnable defaultMessageRequestMode
-    defaultPopShareQueueNum defaultQueryMaxNum defaultTopicQueueNums delayOffsetUpdateVersionStep
-    deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval deleteFileBatchMax deleteWhen
-    destroyMapedFileIntervalForcibly disableCallbackExecutor disableConsumeIfConsumerReadSlowly
-    disableNettyWorkerGroup disappearTimeAfterStart diskFallRecorded diskMaxUsedSpaceRatio
-    diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio dispatchCqCacheNum dispatchCqThreads
-    dispatchFromSenderThread duplicationEnable enableAcceleratedRecovery enableAsyncReput
-    enableAutoInSyncReplicas enableBatchPush enableBroadcastOffsetStore
-    enableBuildConsumeQueueConcurrently enableCalcFilterBitMap enableCleanExpiredOffset
-    enableCompaction enableConnectionMetrics enableConsumeQueueExt enableControllerInNamesrv
-    enableControllerMode enableCreateSysGroup enableDLegerCommitLog enableDetailStat
-    enableFastChannelEventProcess enableLagAndDlqMetrics enableLiteEventMode enableLitePopLog
-    enableLmq enableLmqQuota enableLmqStats enableLogConsumeQueueRepeatedlyBuildWhenRecover
-    enableMessageStoreMetrics enableMixedMessageType enableMultiDispatch enableNetWorkFlowControl
-    enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag enablePopBatchAck
-    enablePopBufferMerge enablePopLog enablePopMessageThreshold enablePopMetrics
-    enablePropertyFilter enableReconnectForGoAway enableRegisterProducer enableRemoteEscape
-    enableRemotingMetrics enableRequestMetrics enableRetryTopicV2 enableRocksDBLog
-    enableRunningFlagsInFlush enableScheduleAsyncDeliver enableScheduleMessageStats
-    enableShutdownGracefully enableSingleTopicRegister enableSkipLongAwaitingAck
-    enableSlaveActingMaster enableSplitMetadata enableSplitRegistration enableStatsMetrics
-    enableTransactionMetrics enabledAppendPropCRC endTransactionPoolQueueCapacity
-    endTransactionThreadPoolNums estimateAccumulation expectConsumerNumUseFilter
-    fastFailIfNoBufferInStorePool fetchControllerAddrByDnsLookup fetchNameSrvAddrByDnsLookup
-    fetchNamesrvAddrByAddressServer fetchNamesrvAddrInterval fileReservedTime
-    filterDataCleanTimeSpan filterSupportRetry flushCommitLogLeastPages
-    flushCommitLogThoroughInterval flushCommitLogTimed flushConsumeQueueLeastPages
-    flushConsumeQueueThoroughInterval flushConsumerOffsetHistoryInterval
-    flushConsumerOffsetInterval flushDelayOffsetInterval flushDiskType flushIntervalCommitLog
-    flushIntervalConsumeQueue flushLeastPagesWhenWarmMapedFile forceRegister forceVerifyPropCRC
-    forwardTimeout globalColdReadThreshold haFlowControlEnable haHousekeepingInterval haListenPort
-    haMasterAddress haMaxGapNotInSync haMaxTimeSlaveNotCatchup haSendHeartbeatInterval
-    haTransferBatchSize
-    heartbeatThreadPoolNums heartbeatThreadPoolQueueCapacity heartbeatTimeoutMillis highSpeedMode
-    inSyncReplicas indexFileReadEnable indexFileWriteEnable indexRocksDBEnable
-    initPopOffsetByCheckMsgInMem isBrokerContainer isEnableBatchPush isInBrokerContainer
-    isScanAvailableNameSrv isolateLogEnable iteratorWhenUseRocksdbConsumeQueue listenPort
-    liteEventCheckInterval liteEventFullDispatchDelayTime
-    liteEventFullDispatchDelayTimeForWildcardGroup liteLagCountMetricsEnable
-    liteLagLatencyCollectEnable liteLagLatencyMetricsEnable liteLagLatencyTopK
-    litePullMessageEnable litePullMessageThreadPoolNums litePullThreadPoolQueueCapacity
-    liteSubscriptionCheckInterval liteSubscriptionCheckTimeoutMills liteTtlCheckInterval
-    loadBalancePollNameServerInterval loadBalanceProcessorThreadPoolNums
-    loadBalanceThreadPoolQueueCapacity lockInStrictMode logicQueueForceSwapMapInterval
-    logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum
-    logicalDiskSpaceCleanForciblyThreshold longPollingEnable mappedFileSizeCommitLog
-    mappedFileSizeConsumeQueue mappedFileSizeConsumeQueueExt mappedFileSizeTimerLog
-    mappedFileSwapEnable mapperFileSizeBatchConsumeQueue maxAsyncPutMessageRequests
-    maxBatchDeleteFilesNum maxChecksumRange maxClientEventCount maxConsumeQueueScan
-    maxErrorRateOfBloomFilter maxFilterMessageSize maxHaTransferByteInSecond maxHashSlotNum
-    maxIndexNum maxLiteSubscriptionCount maxLmqConsumeQueueNum maxMessageFilterNumForNotification
-    maxMessageSize maxMsgsNumBatch maxOffsetMapSize maxPopPollingSize
-    maxReconnectIntervalTimeSeconds maxRecoveryCommitlogFiles maxRocksDBIndexQueryDays
-    maxSlaveResendLength maxStatsIdleTimeInMinutes maxTopicLength maxTransferBytesOnMessageInDisk
-    maxTransferBytesOnMessageInMemory maxTransferCountOnMessageInDisk
-    maxTransferCountOnMessageInMemory memTableFlushIntervalMs messageDelayLevel messageIndexEnable
-    messageIndexSafe messageStorePlugIn metricGrpcExporterIntervalInMills
-    metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
-    metricsExportBatchMaxDataPoints metricsExporterType metricsGrpcExporterHeader
-    metricsGrpcExporterTarget metricsInDelta metricsLabel metricsOtelCardinalityLimit
-    metricsPromExporterHost metricsPromExporterPort minInSyncReplicas minLiteTTl msgTraceTopicName
-    namesrvAddr namesrvConfig notifyConsumerIdsChangedEnable offsetCheckInSlave
-    osPageCacheBusyTimeOutMills persistConsumerOffsetIncrementally popCkMaxBufferSize
-    popCkOffsetMaxQueueSize popCkStayBufferTime popCkStayBufferTimeOut popConsumerFSServiceInit
-    popConsumerKVServiceEnable popConsumerKVServiceInit popConsumerKVServiceLog
-    popFromRetryProbability popFromRetryProbabilityForPriority popInflightMessageThreshold
-    popLongPollingForceNotifyInterval popPollingMapExpireTimeSeconds popPollingMapSize
-    popPollingSize popResponseReturnActualRetryTopic popReviveConcurrency popReviveMaxAttemptTimes
-    popReviveMaxReturnSizePerRead popReviveSkipIfGroupAbsent preferredLeader printChannelGroups
-    printChannelGroupsMinNum priorityOrderAsc processReplyMessageThreadPoolNums
-    pullBatchMaxMessageCount pullMessageThreadPoolNums pullThreadPoolQueueCapacity
-    putConsumeQueueDataByFileChannel putMessageFutureThreadPoolNums putMessageTimeout
-    putMsgIndexHightWater putThreadPoolQueueCapacity queryMessageThreadPoolNums
-    queryThreadPoolQueueCapacity quotaPercentForDiskPartition readUnCommitted
-    realTimeNotifyConsumerChange realTimePersistRocksDBConfig recallMessageEnable
-    recheckReputOffsetFromCq recoverConcurrently recoverThreadPoolNums redeleteHangedFileInterval
-    regionId registerBrokerTimeoutMills registerNameServerPeriod rejectPullConsumerEnable
-    rejectTransactionMessage replicasPerDiskPartition replyThreadPoolQueueCapacity
-    retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval reviveMaxSlow reviveQueueNum
-    reviveScanTime rocketmq.broker.rebalance.lockMaxLiveTime rocketmqHome
-    rocksdbCQDoubleWriteEnable rocksdbCompressionType
-    rocksdbFlushWalFrequency rocksdbWalFileRollingThreshold sampleCountThreshold sampleSteps
-    scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
-    searchBcqByCacheEnable secretKey sendHeartbeatTimeoutMillis sendMessageThreadPoolNums
-    sendThreadPoolQueueCapacity serverAsyncSemaphoreValue serverCallbackExecutorThreads
-    serverChannelMaxIdleTimeSeconds serverLoadBalancerEnable serverNettyWorkerGroupEnable
-    serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable serverSelectorThreads
-    serverSocketBacklog serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads
-    sharedByteBufferNum shortPollingTimeMills shutdownWaitTimeSeconds skipPreOnline
-    skipWhenCKRePutReachMaxTimes slaveReadEnable slaveTimeout socksProxyConfig
-    spinLockCollisionRetreatOptimalDegree splitMetadataSize splitRegistrationSize
-    startAcceptSendRequestTimeStamp statRocksDBCQIntervalSec storeCheckpoint
-    storePathBrokerIdentity storePathCommitLog storePathConsumeQueue storePathDLedgerCommitLog
-    storePathEpochFile storePathIndex storePathRootDir storeReplyMessageEnable storeType
-    subscriptionExpiredTimeout syncBrokerMemberGroupPeriod syncBrokerMetadataPeriod
-    syncControllerMetadataPeriod syncFlushTimeout syncFromLastFile
-    syncMasterFlushOffsetWhenStartup timerCheckMetricsWhen timerColdDataCheckIntervalMs
-    timerCongestNumEachSlot timerEnableCheckMetrics timerEnableDisruptor
-    timerEnableRetryUntilSuccess timerFlushIntervalMs timerGetMessageThreadNum
-    timerInterceptDelayLevel timerMaxDelaySec timerMetricSmallThreshold timerPrecisionMs
-    timerProgressLogIntervalMs timerPutMessageThreadNum timerRecallToTimeWheelEnable
-    timerRecallToTimelineEnable timerReputServiceCorePoolSize timerReputServiceMaxPoolSize
-    timerReputServiceQueueCapacity timerRocksDBEnable timerRocksDBPrecisionMs
-    timerRocksDBRollIntervalHours timerRocksDBRollMaxTps timerRocksDBRollRangeHours
-    timerRocksDBStopScan timerRocksDBTimeExpiredMaxTps timerRollWindowSlot timerSkipUnknownError
-    timerStopDequeue timerStopEnqueue timerStorePath timerWarmEnable timerWheelEnable
-    timerWheelSnapshotFlush timerWheelSnapshotIntervalMs topicQueueLockNum totalReplicas traceOn
-    traceTopicEnable transRocksDBEnable transWriteOriginTransHalfEnable transactionCheckInterval
-    transactionCheckMax transactionCheckRocksdbCoreThreads transactionCheckRocksdbMaxThreads
-    transactionCheckRocksdbQueueCapacity transactionMetricFlushInterval transactionOpBatchInterval
-    transactionOpMsgMaxSize transactionTimeOut transferMsgByHeap transientStorePoolEnable
-    transientStorePoolSize travelCqFileNumWhenGetMessage updateNameServerAddrPeriod useABSLock
-    useEpollNativeSelector useMessageFilterForNotification usePIDColdCtrStrategy
-    useReentrantLockWhenPutMessage useSeparateRetryQueue useSeparateStorePathForRocksdbCQ
-    useServerSideResetOffset useSingleRocksDBForAllConfigs useStaticSubscription useTLS
-    validateSystemTopicWhenUpdateTopic waitTimeMillsInAckQueue waitTimeMillsInAdminBrokerQueue
-    waitTimeMillsInHeartbeatQueue waitTimeMillsInLitePullQueue waitTimeMillsInPullQueue
-    waitTimeMillsInSendQueue waitTimeMillsInTransactionQueue wakeCommitWhenPutMessage
-    wakeFlushWhenPutMessage warmMapedFileEnable writeBufferHighWaterMark writeBufferLowWaterMark
-    writeWithoutMmap
-    """.split()
-)
+TABLE = Path(__file__).with_name("java_keys.tsv")
+MACHINE = "*"
+# A system property of the Java broker, which our broker has as a line of its file.
+LOCK_LEASE = "rocketmq.broker.rebalance.lockMaxLiveTime"
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One line of the table: what a key is from one release to another, both included."""
+
+    role: str
+    name: str
+    first: str
+    last: str
+    type: str
+    values: tuple[str, ...]
+    default: str
+
+    def holds_in(self, release: str) -> bool:
+        """Whether this is what the key is in a release."""
+        return _ordered(self.first) <= _ordered(release) <= _ordered(self.last)
+
+
+def _ordered(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.partition("-")[0].split(".")))
+
+
+def _read() -> dict[str, dict[str, tuple[Key, ...]]]:
+    found: dict[str, dict[str, tuple[Key, ...]]] = {}
+    for line in TABLE.read_text().splitlines():
+        role, name, first, last, type_, values, default = line.split("\t")
+        choices = tuple(values.split(",")) if values else ()
+        of = found.setdefault(role, {})
+        of[name] = (*of.get(name, ()), Key(role, name, first, last, type_, choices, default))
+    return found
+
+
+_KEYS = _read()
+
+
+def keys_of(role: str) -> Mapping[str, tuple[Key, ...]]:
+    """All keys of a role, by name; the lines of each from the oldest release on."""
+    return _KEYS[role]
+
+
+def key_in(role: str, name: str, release: str) -> Key | None:
+    """What a key is in a release; None where the release has none of that name."""
+    return next((k for k in keys_of(role).get(name, ()) if k.holds_in(release)), None)

@@ -1,9 +1,10 @@
 """The settings file of one process: of a node, or of a name server that holds a controller.
 
 `maxq.reference.config` checks a file line by line; what only the whole file shows is checked here,
-before anything runs: settings that need one another, and a broker that would promise copies which
-nobody waits for. RocketMQ's key ``enableControllerInNamesrv`` makes one process of a name server
-and a controller: both read the one file, and a key that both know counts for both.
+before anything runs: settings that need one another, and what is without effect beside others, as
+in RocketMQ, which starts with it all the same. RocketMQ's key ``enableControllerInNamesrv`` makes
+one process of a name server and a controller: both read the one file, and a key that both know
+counts for both.
 """
 
 from maxq.reference.config import (
@@ -17,8 +18,8 @@ from maxq.reference.config import (
 )
 from maxq.reference.wire.files import decode_properties
 
-NO_WAITING = "promises copies, and without controllers only brokerRole=SYNC_MASTER waits for any"
-NO_SET = "promises copies to a SyncStateSet, and without enableControllerMode=true there is none"
+NO_WAITING = "without controllers only brokerRole=SYNC_MASTER waits for copies; ignored"
+NO_SET = "without enableControllerMode=true there is no SyncStateSet; ignored"
 
 
 def parse_node(role: str, content: bytes, file: str) -> tuple[tuple[NodeConfig, ...], list[str]]:
@@ -31,7 +32,7 @@ def parse_node(role: str, content: bytes, file: str) -> tuple[tuple[NodeConfig, 
 
     Returns:
         The settings of each node in it, the one of `role` first, and one warning for each key that
-        only the Java system uses.
+        only the Java system uses, or that has no effect beside the others.
 
     Raises:
         ConfigError: file, line, and the key that is unknown, wrong, or at odds with others.
@@ -41,7 +42,7 @@ def parse_node(role: str, content: bytes, file: str) -> tuple[tuple[NodeConfig, 
         return embedding
     config, warnings = parse_config(kind, content, file)
     if isinstance(config, BrokerConfig):
-        _check_broker(config, content, file)
+        warnings = [*warnings, *_check_broker(config, content, file)]
     return (config,), warnings
 
 
@@ -56,7 +57,8 @@ def _with_controller(content: bytes, file: str) -> tuple[tuple[NodeConfig, ...],
     return (namesrv, controller), list(dict.fromkeys([*warnings, *more]))
 
 
-def _check_broker(config: BrokerConfig, content: bytes, file: str) -> None:
+def _check_broker(config: BrokerConfig, content: bytes, file: str) -> list[str]:
+    """Refuse settings that exclude each other; returns what is without effect."""
     forcibly, warning = (
         config.disk_space_clean_forcibly_ratio,
         config.disk_space_warning_level_ratio,
@@ -73,11 +75,14 @@ def _check_broker(config: BrokerConfig, content: bytes, file: str) -> None:
         faults = _faults_with_controllers(config)
     else:
         faults = _faults_alone(config)
+    warnings = []
     for key, fault in faults.items():
         line, value = lines.get(key, (0, ""))
-        raise ConfigError(
-            f"{file}:{line}: {key}={value} {fault}" if line else f"{file}: {key} {fault}"
-        )
+        said = f"{file}:{line}: {key}={value} {fault}" if line else f"{file}: {key} {fault}"
+        if fault not in (NO_SET, NO_WAITING):
+            raise ConfigError(said)
+        warnings.append(said.replace(f" {fault}", f": {fault}"))
+    return warnings
 
 
 def _faults_with_controllers(config: BrokerConfig) -> dict[str, str]:
@@ -87,17 +92,13 @@ def _faults_with_controllers(config: BrokerConfig) -> dict[str, str]:
 
 
 def _faults_alone(config: BrokerConfig) -> dict[str, str]:
-    """What is wrong without controllers, by the key to blame."""
+    """What is wrong, or without effect, without controllers, by the key to blame."""
     c, slave = config, config.broker_role == "SLAVE"
     waits_for_none = c.broker_role == "ASYNC_MASTER"
-    above = f"is above totalReplicas={c.total_replicas}"
     faults = (
         ("allAckInSyncStateSet", NO_SET, c.all_ack_in_sync_state_set),
         ("inSyncReplicas", NO_WAITING, waits_for_none and c.in_sync_replicas > 1),
         ("minInSyncReplicas", NO_WAITING, waits_for_none and c.min_in_sync_replicas > 1),
-        ("minInSyncReplicas", f"is above inSyncReplicas={c.in_sync_replicas}",
-         c.min_in_sync_replicas > c.in_sync_replicas),
-        ("inSyncReplicas", above, c.in_sync_replicas > c.total_replicas),
         ("brokerId", "is a master's, and brokerRole=SLAVE needs another: 1 or more",
          slave and c.broker_id < 1),
         ("brokerId", f"is a slave's, and brokerRole={c.broker_role} needs 0",

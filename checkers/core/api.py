@@ -155,9 +155,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     `settings` are the run's effective ones, by the keys of ``maxq.checkers.core.promises``; None
     where unknown, and then every claim counts as promised. `profile` is what the settings are
     called, for people; `by_hand` are the keys that were set one by one, `ignored` those of them
-    that the target does not use, `left_out` those of settings files that do not count, in words,
-    each with the reason. `ok_ops_min` is how many `ok` operations a kind (`send`) needs before its
-    silence means anything; it follows from the load that the run's own schedule asked for.
+    that the target does not use, `files` what became of settings files, in sentences.
+    `ok_ops_min` is how many `ok` operations a kind (`send`) needs before its silence means
+    anything; it follows from the load that the run's own schedule asked for.
     `broker_sets` maps each broker set that the run's faults struck to the names of its replicas, of
     which `learners` belong to no SyncStateSet. `lock_lease_ns` is how long a broker keeps a lock
     for a client that is silent, `client_lease_ns` how long the client relies on it. `recovery_ns`
@@ -175,7 +175,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     by_hand: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     timing: str = "fast"
     target: str = "reference"
     ok_ops_min: dict[str, int] = msgspec.field(default_factory=dict)

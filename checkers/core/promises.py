@@ -125,8 +125,10 @@ def weakest(of_nodes: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for settings in of_nodes:
-        for key, value in settings.items():
-            if key in DEFAULTS:
+        roles = {key.partition(":")[0] for key in settings}
+        for key, default in DEFAULTS.items():
+            if key.partition(":")[0] in roles:
+                value = settings.get(key, default)
                 before = found.setdefault(key, value)
                 if strength(key, value) < strength(key, before):
                     found[key] = value

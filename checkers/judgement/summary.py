@@ -25,6 +25,7 @@ STALE = frozenset(
 )
 FAIL_ON = ("loss", "stale", "any")
 WRITES_LOST = frozenset(("lost-write", "lost-tail"))
+SHIPPED = "P-SHIPPED"  # nothing but what was set one by one
 LEAD_MAX = 2  # kinds of findings in the first sentence
 MAIN = frozenset(("S6", "S13"))  # a run in which one of these is not judged is no answer
 
@@ -164,6 +165,8 @@ def _settings(context: Context) -> str:
                if key in DEFAULTS]  # fmt: skip
     if not context.profile:
         return "the run promises"
+    if context.profile == SHIPPED:
+        return "these settings promise"
     if changed:
         return f"these settings promise ({context.profile} with {listed(changed)})"
     return f"{context.profile} promises"
@@ -219,11 +222,7 @@ def notes(results: Results, context: Context) -> Sequence[str]:
             f"set by hand, and used by RocketMQ only: {listed(context.ignored)}; {context.target} "
             "ignores them"
         )
-    if context.left_out:
-        said.append(
-            f"left out of the files of settings, as Max-Q lays out the cluster itself: "
-            f"{'; '.join(context.left_out)}"
-        )
+    said += context.files
     strange = unknown_keys(_by_role([k for k in context.by_hand if k not in context.ignored]))
     if strange:
         said.append(

@@ -9,6 +9,7 @@ from maxq.checkers.core.claims import BY_ID
 from maxq.harness.cli.given.options import KNOWN_PROFILES
 from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Name
 from maxq.harness.cli.histories.known_models import known_models
+from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.terminal import echo, one_line
 from maxq.harness.environments.choose import DOCKER, LOCAL, SIMULATED
@@ -18,9 +19,12 @@ from maxq.harness.experiments.upgrade.plans import upgrades
 from maxq.harness.run import plugins
 from maxq.harness.run.judging import every_checker
 from maxq.harness.run.run_plan import workloads
+from maxq.harness.targets.known_keys import NEWEST
 from maxq.harness.targets.rocketmq.releases import BACK_ENDS, LATEST, MISSING, PREFIX, REFERENCE
+from maxq.harness.targets.settings_files import fate
 from maxq.nemeses import catalogue
 from maxq.reference import mutants
+from maxq.reference.java_keys import MACHINE, keys_of
 
 Rows = Iterable[tuple[str, str]]
 FOREIGN = "; of a plug-in"
@@ -100,11 +104,24 @@ def _environments() -> Rows:
     )
 
 
+def _keys() -> Iterator[tuple[str, str]]:
+    for role in Role:
+        for name, of in sorted(keys_of(role.value).items()):
+            newest = of[-1]
+            until = "" if newest.last == NEWEST else f"until {newest.last}; "
+            default = f"{newest.default or 'nothing'} as shipped"
+            default = (
+                "as shipped it depends on the machine" if newest.default == MACHINE else default
+            )
+            yield f"{role.value}:{name}", f"{until}{newest.type}, {default}; {fate(role, name)}"
+
+
 LISTED: dict[str, tuple[str, Callable[[], Rows]]] = {
     "workloads": ("what clients do", _workloads),
     "nemeses": ("the faults", _nemeses),
     "profiles": ("settings that promise more or less", lambda: KNOWN_PROFILES.items()),
     "targets": ("what can run", _targets),
+    "keys": ("settings of RocketMQ's nodes, and what Max-Q does with those of your files", _keys),
     "environments": ("where it runs", _environments),
     "checkers": ("what judges a run", _checkers),
     "models": ("of any history, for `maxq check FILE --model`",

@@ -7,14 +7,16 @@ import msgspec
 
 from maxq.checkers.core.promises import DEFAULTS, SYNCED
 from maxq.checkers.judgement import runner
+from maxq.harness.cli.given.asked import ALL, flat
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
 from maxq.harness.cli.given.sections import Sectioned, section
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.testing import resolved, said_of_files
+from maxq.harness.contracts.target import SHIPPED
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.losses import Losses, table
 from maxq.harness.run import doctor
-from maxq.harness.run.stored_run import every_fault
+from maxq.harness.schedule.options import Options
 from maxq.histories.store import write_whole
 from maxq.nemeses.catalogue import NO_FAULT
 
@@ -40,12 +42,12 @@ def losses(**given: Any) -> int:
     """
     place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
     given["seed"] = SEED if given["seed"] is None else given["seed"]
+    if flat(given["nemesis"]) == [NO_FAULT]:
+        given["nemesis"] = (ALL,)
     options = resolved(given, place)
     # Faults with power would have brokers sync, which only they who ask for that do.
     keys = {SYNCED.key: DEFAULTS[SYNCED.key], **options.keys}
     options = msgspec.structs.replace(options, keys=keys)
-    if options.nemesis == (NO_FAULT,):
-        options = msgspec.structs.replace(options, nemesis=tuple(every_fault(options.environment)))
     found = Losses(place.store.resolve() / FOLDER, options, base_image=place.base_image)
     for line in said_of_files(options):
         echo(line, err=True)
@@ -59,9 +61,8 @@ def losses(**given: Any) -> int:
         return steps.line(len(rows), len(found.faults), most, now)
 
     def show() -> None:
-        keys = ", ".join(f"{key}={value}" for key, value in sorted(options.keys.items()))
         text = "\n".join((
-            f"{options.running} in {options.environment}, {options.profile} with {keys}; "
+            f"{options.running} in {options.environment}, {_settings(options)}; "
             f"{options.timing} timing, {options.time_limit_ns // 1_000_000_000} s a fault", "",
             *table(found.rows()),
         ))  # fmt: skip
@@ -73,3 +74,11 @@ def losses(**given: Any) -> int:
     show()
     rows = found.rows()
     return runner.exit_code([r.valid for r in rows], crashed=any(r.error for r in rows))
+
+
+def _settings(options: Options) -> str:
+    """What of the settings is of interest beside a table: those of the command, or the files'."""
+    keys = ", ".join(f"{key}={value}" for key, value in sorted(options.keys.items()))
+    if options.profile == SHIPPED:
+        return f"as shipped, with {keys}"
+    return f"{options.profile} with {keys}"

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from maxq.harness.cli.given import asked
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
 from maxq.harness.cli.given.param_types import usage
 from maxq.harness.cli.given.sections import Sectioned, section
@@ -37,7 +38,7 @@ def doctor_command(**given: Any) -> int:
     has of what releases of RocketMQ and Spark need."""
     place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
     with usage():
-        wanted = stored_run.asked_from({**given, "environment": AUTO})
+        wanted = asked.asked_from({**given, "environment": AUTO})
     echo("\n".join(doctor.diagnosis(wanted, place, doctor.aloud)))
     for there, line in tools.found():
         echo(f"{'yes' if there else 'no '} {line}")

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from maxq.checkers.judgement.runner import check_all
+from maxq.harness.cli.given.asked import flat
 from maxq.harness.cli.given.budget import BudgetType
 from maxq.harness.cli.given.param_types import (
     EXPLAIN_OPTION,
@@ -141,7 +142,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     engine, master = given["engine"], given["master"]
     if given["minimal"] and engine == SPARK:
         raise click.UsageError("--minimal is for the engines columns and local")
-    named = stored_run.flat(given["workload"])
+    named = flat(given["workload"])
     judged: Judged | JudgedFile
     if run.is_dir():
         whole = [f"--{name}" for name in ("power", "explain") if given[name]]

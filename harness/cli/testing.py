@@ -6,21 +6,23 @@ from typing import Any
 import click
 import msgspec
 
+from maxq.harness.cli.given import asked
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
 from maxq.harness.cli.given.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, VERBOSE_OPTION, usage
 from maxq.harness.cli.given.sections import Sectioned, section
 from maxq.harness.cli.runs import index_anew
 from maxq.harness.cli.show import show
 from maxq.harness.cli.stored_runs import explained
+from maxq.harness.contracts.target import SHIPPED
 from maxq.harness.contracts.target import plan as plan_of
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.run import doctor, stored_run
-from maxq.harness.run.execute import planned
+from maxq.harness.run.execute import make_target, planned
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.schedule.format import seconds
 from maxq.harness.schedule.options import Options
 from maxq.harness.schedule.outlook import in_order, whom
-from maxq.harness.targets.settings_files import why_left_out
+from maxq.harness.targets.changes import said
 
 EPILOG = """
 \b
@@ -86,7 +88,7 @@ def show_plan(options: Options, *, as_json: bool) -> None:
     echo(f"cluster: {nodes} nodes, {options.running}, {options.profile}, {options.timing} timing")
     if options.keys:
         echo(f"set:     {', '.join(f'{k}={v}' for k, v in sorted(options.keys.items()))}")
-    for line in said_of_files(options):
+    for line in said_of_files(options, whole=True):
         echo(line)
     echo(f"faults:  {len(script.acts)} acts in {seconds(options.time_limit_ns):g} s")
     for at, act in in_order(script.acts):
@@ -95,11 +97,11 @@ def show_plan(options: Options, *, as_json: bool) -> None:
          "found out when the act strikes.")  # fmt: skip
 
 
-def said_of_files(options: Options) -> Iterator[str]:
-    """What of files of settings does not count, or not here."""
-    if options.left_out:
-        why = "; ".join(why_left_out(options.left_out))
-        yield f"left out of the files, as Max-Q lays out the cluster itself: {why}"
+def said_of_files(options: Options, *, whole: bool = False) -> Iterator[str]:
+    """What becomes of files of settings; `whole`: with each key that is changed."""
+    yield from options.files
+    if options.profile == SHIPPED:
+        yield from said(options.settings(), make_target(options), whole=whole)
     if options.ignored:
         keys = ", ".join(key.partition(":")[2] for key in options.ignored)
         yield f"not used by {options.running}, and so without effect: {keys}"
@@ -108,5 +110,5 @@ def said_of_files(options: Options) -> Iterator[str]:
 def resolved(given: dict[str, Any], place: doctor.Place, *, lasting: bool = False) -> Options:
     """Options as asked for, with stand-ins for what the environment cannot do; or a usage error."""
     with usage():
-        options = stored_run.options_from(given, place, lasting=lasting)
+        options = asked.options_from(given, place, lasting=lasting)
     return doctor.with_stand_ins(options, place, doctor.aloud)

@@ -167,6 +167,10 @@ class Deployment:
         """The seeded bug that each broker says it has; empty for none."""
         return await self.queries.mutants()
 
+    async def otherwise(self) -> dict[str, dict[str, str]]:
+        """Which settings that were asked for each node says it has otherwise."""
+        return await self.queries.otherwise(self.settings)
+
     async def create_topics(self, topics: dict[str, int], alone: Collection[str] = ()) -> None:
         """Create topics on every broker, those that are `alone` only on the first broker set, and
         wait until every name server routes to them.

@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 
+from maxq.harness.client.node_settings import otherwise, settings_of
 from maxq.harness.client.places import place
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, until
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.contracts.cluster import Part, Proof
 from maxq.harness.contracts.environment import Environment, Role
-from maxq.harness.contracts.target import Node
+from maxq.harness.contracts.target import Node, Settings, asked_of
+from maxq.harness.targets.settings_files import LAYOUT, OWN
 from maxq.histories.observed import GRANTED, Grant, encoded
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Pool
@@ -103,6 +105,16 @@ class Inquiry:
         return [name for name in found if self._nodes.running(name)]
 
     async def _masters(self) -> list[str]:
+        """The master of each set: in a pair its master for good, if that runs, else, as everywhere,
+        whom a name server calls so."""
+        called = await self._called_masters()
+        if not self.pairs:
+            return called
+        for_good = {n.broker_set: n.name for n in self.running_brokers() if not n.replica}
+        others = [name for name in called if self._nodes.node(name).broker_set not in for_good]
+        return sorted([*for_good.values(), *others])
+
+    async def _called_masters(self) -> list[str]:
         """Nodes that a name server calls the master of their set."""
         request = Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
         for answer in await self._asked(Role.NAMESRV, request):
@@ -367,6 +379,24 @@ class Inquiry:
             for broker in self.running_brokers():
                 address = self._nodes.address(broker.name)
                 found[broker.name] = (await _info_of_busy(pool, address)).get("maxq.mutant", "")
+        return found
+
+    async def otherwise(self, settings: Settings) -> dict[str, dict[str, str]]:
+        """Which settings that were asked for nodes that run say they have otherwise, by node; those
+        that say nothing have none."""
+        found: dict[str, dict[str, str]] = {}
+        async with probing(self._environment.observer_dial) as pool:
+            for node in self._members:
+                for role in node.roles if self._nodes.running(node.name) else ():
+                    own = OWN[role].keys() | LAYOUT[role]
+                    asked = asked_of(node, role, settings)
+                    wanted = {key: value for key, value in asked.items() if key not in own}
+                    if not wanted:
+                        continue
+                    address = self._nodes.address(node.name, role)
+                    told = await settings_of(pool, address, role) or {}
+                    if other := otherwise(wanted, told):
+                        found[node.name] = {**found.get(node.name, {}), **other}
         return found
 
 

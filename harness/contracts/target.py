@@ -14,8 +14,9 @@ from maxq.harness.contracts.environment import Machine, Role
 
 Timing = Literal["fast", "stock"]
 Profile = Literal[
-    "P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN", "P-SYNC", "P-AUTO", "P-ASYNC"
+    "P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN", "P-SYNC", "P-AUTO", "P-ASYNC", "P-SHIPPED"
 ]
+SHIPPED: Profile = "P-SHIPPED"  # nothing but what is set one by one, in either mode
 NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT = 9876, 9878, 10911
 
 
@@ -91,6 +92,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keys: dict[str, str] = {}
     topic_attributes: str = ""
     alone: bool = False
+
+
+def asked_of(node: "Node", role: Role, settings: Settings) -> dict[str, str]:
+    """The settings that were asked for of a node in one of its roles; what was set for it by name
+    comes last."""
+    found: dict[str, str] = {}
+    for prefix in (f"{role.value}:", f"{node.name}:"):
+        found |= {
+            k.removeprefix(prefix): v for k, v in settings.keys.items() if k.startswith(prefix)
+        }
+    return found
 
 
 class Target(Protocol):

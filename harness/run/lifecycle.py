@@ -8,6 +8,7 @@ time 0 is the creation of the run folder.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -100,14 +101,15 @@ class Nemesis:
         return await (self._ending if ends else self._acts).invoke(op)
 
     async def _inspect(self) -> Outcome:
-        """Ask the brokers what they are: a run of what was not asked for proves nothing."""
-        found = await self._cluster.mutants()
-        return Ok(
-            {
-                node: {"holds": mutant == self._mutant, "mutant": mutant, "wanted": self._mutant}
-                for node, mutant in found.items()
-            }
-        )
+        """Ask the nodes what they are: a run of what was not asked for proves nothing."""
+        mutants, other = await self._cluster.mutants(), await self._cluster.otherwise()
+        found: dict[str, dict[str, Any]] = {
+            node: {"holds": mutant == self._mutant, "mutant": mutant, "wanted": self._mutant}
+            for node, mutant in mutants.items()
+        }
+        for node, settings in other.items():
+            found[node] = {**found.get(node, {}), "holds": False, "otherwise": settings}
+        return Ok(found)
 
     async def _recover(self) -> Outcome:
         loop = asyncio.get_running_loop()

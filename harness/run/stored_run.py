@@ -8,10 +8,9 @@ results.
 import fcntl
 import os
 import platform
-import secrets
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -22,19 +21,14 @@ import msgspec
 
 from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Context
-from maxq.checkers.core.promises import DEFAULTS, STRICT, SYNCED
 from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement import runner, summary
 from maxq.checkers.judgement.digest import Row, digest, faults_in_short
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power, power_of, power_rows
-from maxq.harness.contracts.environment import Role
-from maxq.harness.contracts.plugins import current
-from maxq.harness.contracts.target import plan
-from maxq.harness.environments.choose import AUTO, LOCAL
 from maxq.harness.report.evidence import Evidence
-from maxq.harness.run import doctor, execute, judging, plugins, provenance
-from maxq.harness.run.execute import capabilities_of, planned, run_in_world
+from maxq.harness.run import execute, judging, plugins, provenance
+from maxq.harness.run.execute import planned, run_in_world
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import absent
 from maxq.harness.run.process.progress import Progress
@@ -44,21 +38,8 @@ from maxq.harness.schedule.format import SCHEDULE, encode
 from maxq.harness.schedule.from_history import as_performed
 from maxq.harness.schedule.generated import command_of
 from maxq.harness.schedule.options import (
-    MODES,
-    PAIR_NEMESES,
-    PAIR_PROFILES,
-    PAIR_WORKLOADS,
-    TOGETHER,
     Ops,
     Options,
-)
-from maxq.harness.targets.reference import OF_PAIRS, PROFILES
-from maxq.harness.targets.rocketmq.releases import (
-    BACK_ENDS,
-    REFERENCE,
-    excluded,
-    misplaced,
-    not_driven,
 )
 from maxq.histories.aliases import renamed
 from maxq.histories.op import HistoryError
@@ -72,11 +53,6 @@ from maxq.histories.store import (
     open_run,
     write_whole,
 )
-from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
-
-SEED_BITS = 32
-CONTROLLERS = 3
-JRAFT = f":{BACK_ENDS[1]}"  # how the name of a target ends whose controllers agree by it
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,151 +193,6 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
             recoveries=self.recoveries,
             counterexamples=self.counterexamples,
         )
-
-
-def options_from(
-    given: Mapping[str, Any], place: doctor.Place | None = None, *, lasting: bool = False
-) -> Options:
-    """Resolve what the command line said: environment, seed, the meaning of `all`. Where no
-    environment is named they are tried (`doctor.choose`), each in its `place`.
-
-    Raises:
-        ValueError: options that exclude each other.
-        EnvironmentUnavailable: none is named, and none can do what is asked.
-    """
-    wanted = asked_from(given)  # what is wrong anyway is said before anything is tried
-    if given["environment"] != AUTO:
-        return wanted
-    chosen = doctor.choose(wanted, place or doctor.Place(), doctor.aloud, lasting=lasting)
-    return asked_from({**given, "environment": chosen})
-
-
-def asked_from(given: Mapping[str, Any]) -> Options:
-    """As `options_from`, but nothing is tried: `auto` is local, which can be asked for less than
-    the simulator."""
-    known = {**given, "environment": given["environment"].replace(AUTO, LOCAL)}
-    if known["seed"] is None:
-        known["seed"] = secrets.randbits(SEED_BITS)
-    asked = flat(known["nemesis"])
-    faults = every_fault(known["environment"]) if "all" in asked else asked
-    known["nemesis"] = tuple(dict.fromkeys(faults))
-    named = flat(known["workload"])
-    known["workload"] = tuple(name for name in workloads() if name in named)
-    pair = known.pop("mode", MODES[0]) == MODES[1]
-    known["broker_sets"] = known.get("broker_sets") or 1 + pair
-    known["replicas"] = known.get("replicas") or 3 - pair
-    if pair:
-        _take_pair(known, asked)
-    else:
-        known["controllers"] = known.get("controllers") or CONTROLLERS
-    if NO_FAULT in known["nemesis"] and len(known["nemesis"]) > 1:
-        raise ValueError("--nemesis none excludes other faults")
-    _take_files(known)
-    if pair != (known["profile"] in PAIR_PROFILES):
-        raise ValueError(f"{known['profile']} is a profile of --mode {MODES[not pair]}")
-    keys = {**PROFILES.get(known["profile"], {}), **OF_PAIRS.get(known["profile"], {})}
-    keys |= _of_brokers(known["keys"])
-    needed = max(int(keys.get(k, 1)) for k in ("minInSyncReplicas", "inSyncReplicas"))
-    learners = known.get("learners", 0)
-    if known["replicas"] - learners < needed:
-        least = f"--replicas {needed + learners}"
-        least += f" with --learners {learners}" if learners else ""
-        raise ValueError(
-            f"{known['profile']} with these settings needs {least}: with fewer, brokers refuse "
-            "every message"
-        )
-    if known["replicas"] <= learners:
-        raise ValueError(f"--learners {learners}: all of --replicas {known['replicas']}")
-    known["mutant"] = known["mutant"] or ""
-    known["releases"] = dict(known.get("releases") or ())
-    known["time_limit_ns"] = known.pop("time_limit")
-    known["lull_ns"] = known.pop("lull", None) or 0
-    known["interval_ns"] = known.pop("interval", None) or 0
-    if known.get("pinned", 0) > known["concurrency"]:
-        raise ValueError("--pinned is more than --concurrency")
-    return _possible(Options(**known))
-
-
-def _take_pair(known: dict[str, Any], asked: Sequence[str]) -> None:
-    """Settle what is otherwise in a run without controllers.
-
-    Raises:
-        ValueError: such a run cannot have a fault or a workload that was asked for.
-    """
-    if known.get("controllers"):
-        raise ValueError(
-            f"--mode pair has no controllers: not --controllers {known['controllers']}"
-        )
-    known["controllers"] = 0
-    known["profile"] = known.get("profile") or PAIR_PROFILES[0]
-    if set(known["workload"]) == set(TOGETHER):
-        known["workload"] = tuple(n for n in known["workload"] if n in PAIR_WORKLOADS)
-    if "all" in asked:
-        known["nemesis"] = tuple(n for n in known["nemesis"] if n in PAIR_NEMESES)
-    for what, can in (("nemesis", PAIR_NEMESES), ("workload", PAIR_WORKLOADS)):
-        wrong = [n for n in known[what] if n not in can]
-        if wrong:
-            raise ValueError(
-                f"--mode pair cannot do --{what} {','.join(wrong)}; it can do {','.join(can)}"
-            )
-    if known.get("releases"):
-        raise ValueError("--mode pair runs one target: not yet --release")
-    if known.get("target", REFERENCE).endswith(JRAFT):
-        raise ValueError(f"--mode pair has no controllers: not --target {known['target']}")
-    ending = known.get("ending", "current")
-    if known.get("embedded") or known.get("learners") or ending != "current":
-        needy = "--embedded-controllers, --learners and --ending"
-        raise ValueError(f"--mode pair has no controllers: {needy} need some")
-
-
-def _take_files(known: dict[str, Any]) -> None:
-    """Settle what settings there are: those of files, and before them what was set by hand. Where
-    brokers have a file, all that it does not say is as RocketMQ ships it."""
-    brokers, controllers = (known.pop(f"{role}_conf", None) for role in ("broker", "controller"))
-    of_files: dict[str, str] = {}
-    left_out: list[str] = []
-    for role, found in (("broker", brokers), ("controller", controllers)):
-        if found is not None:
-            of_files |= found.keys
-            left_out += [f"{role}:{key}" for key in found.own]
-    if brokers is not None:
-        of_files = {need.key: DEFAULTS[need.key] for need in (STRICT, SYNCED)} | of_files
-    known["profile"] = known.get("profile") or ("P-SAFE" if brokers is None else "P-DEFAULT")
-    known["keys"] = {**of_files, **dict(known.get("keys") or ())}
-    known["left_out"] = tuple(left_out)
-
-
-def _of_brokers(keys: Mapping[str, str]) -> dict[str, str]:
-    """The settings of all brokers among these, by RocketMQ's names."""
-    prefix = f"{Role.BROKER.value}:"
-    return {k.removeprefix(prefix): v for k, v in keys.items() if k.startswith(prefix)}
-
-
-def _possible(options: Options) -> Options:
-    """The options, whose nodes can run what they shall.
-
-    Raises:
-        ValueError: they cannot.
-    """
-    nodes = [node.name for node in plan(options.topology)]
-    why = misplaced(options.releases, nodes) or not_driven(options.components)
-    why = why or excluded(options.targets, options.environment, options.mutant, current().targets)
-    if why:
-        raise ValueError(why)
-    return options
-
-
-def every_fault(environment: str) -> list[str]:
-    """What `all` means: what the environment can do and is not for those alone who ask by name. On
-    real machines the loss of power is: it takes root, and brokers that sync before they answer."""
-    left_out = {*unasked(), NO_FAULT, *([] if environment == "simulated" else ["power"])}
-    can = capabilities_of(environment)
-    return [name for name in fault_names() if name not in left_out and needs_of([name]) <= can]
-
-
-def flat(given: Iterable[str | Iterable[str]]) -> list[str]:
-    """Names, each given alone or in a group."""
-    return [name for each in given for name in ([each] if isinstance(each, str) else each)]
 
 
 def run_test(

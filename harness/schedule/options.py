@@ -9,7 +9,15 @@ from msgspec import Meta
 
 from maxq.checkers.core.api import Context
 from maxq.harness.contracts.plugins import current
-from maxq.harness.contracts.target import Node, Profile, Settings, Timing, Topology, plan
+from maxq.harness.contracts.target import (
+    SHIPPED,
+    Node,
+    Profile,
+    Settings,
+    Timing,
+    Topology,
+    plan,
+)
 from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
 from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import effective, eviction_ms, registration_ms
@@ -20,7 +28,6 @@ from maxq.harness.targets.rocketmq.releases import (
     catch_up_s,
     lacks_ids,
 )
-from maxq.harness.targets.settings_files import why_left_out
 from maxq.histories.aliases import THEN
 from maxq.histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE, TRIM
 
@@ -53,9 +60,12 @@ RETENTION_KEYS: dict[str, str] = {
 PROFILES: dict[str, Profile] = {
     "safe": "P-SAFE", "all": "P-ALL", "num": "P-NUM", "default": "P-DEFAULT",
     "unclean": "P-UNCLEAN",
-    "sync": "P-SYNC", "auto": "P-AUTO", "async": "P-ASYNC",
+    "sync": "P-SYNC", "auto": "P-AUTO", "async": "P-ASYNC", "shipped": SHIPPED,
 }  # fmt: skip
-MODES = ("controllers", "pair")  # who says which broker is master: controllers, or its settings
+MODES = (
+    "controllers",
+    "pair",
+)  # who says which broker is master: controllers, or its settings
 # The profiles of pairs, and the faults and workloads that such a run can have.
 PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
@@ -103,7 +113,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     workload; `concurrency` are the client threads of the workload queue. At the `ending` every
     queue is read from the master that there is, or from ``each-replica``, made master in turn.
     `releases` are the targets of nodes that do not run `target`, by component (``broker``) or by
-    name of a node, which comes first; `later` those that acts of the schedule start nodes as.
+    name of a node, which comes first; `later` those that acts of the schedule start nodes as, and
+    `changed` the settings that such acts give nodes, as ``broker:flushDiskType``.
     """
 
     environment: str
@@ -132,10 +143,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
     ending: Ending = "current"
     stand_ins: dict[str, str] = {}  # faults asked for, and which of `nemesis` took their place
-    left_out: tuple[str, ...] = ()  # keys of settings files that are Max-Q's own to set
+    files: tuple[str, ...] = ()  # what became of settings files, in sentences
+    by_address: bool = False  # nodes know name servers and controllers by address, not by name
     topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
     releases: dict[str, str] = {}
     later: tuple[str, ...] = ()
+    changed: tuple[tuple[str, str], ...] = ()
     alone: bool = False  # at first one broker of each set runs, and no controller
     lasted_ns: Ops = 0  # how long clients ran of a run that was asked to end early; 0: all the time
 
@@ -214,8 +227,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             timing=self.timing,
             seed=self.seed,
             mutant=self.mutant,
-            sync_flush=any("power" in name.split(THEN) for name in self.nemesis),
-            by_name=CHANGE_ADDRESS in self.nemesis,
+            sync_flush=self.profile != SHIPPED
+            and any("power" in name.split(THEN) for name in self.nemesis),
+            by_name=CHANGE_ADDRESS in self.nemesis and not self.by_address,
             lock_lease_ms=LOCK_LEASE_MS,
             keys={**(RETENTION_KEYS if self.trims else {}), **self.keys},
             topic_attributes=self.topic_attributes,
@@ -230,11 +244,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             if node.broker_set and not node.spare:
                 sets.setdefault(node.broker_set, []).append(node.name)
         return Context(
-            settings=effective(self.settings()),
+            settings=effective(self.settings(), self.changed),
             profile=self.profile,
             by_hand=tuple(sorted(self.keys)),
             ignored=self.ignored,
-            left_out=why_left_out(self.left_out),
+            files=self.files,
             timing=self.timing,
             target=self.running,
             ok_ops_min=self._ok_ops_min(),
@@ -365,6 +379,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         ]
         words += [f"--pinned {self.pinned}"] if self.pinned else []
         words += ["--embedded-controllers"] if self.embedded else []
+        words += ["--by-address"] if self.by_address else []
         words += [f"--learners {self.learners}"] if self.learners else []
         words += ["--constant-latency"] if self.constant_latency else []
         words += [f"--set {quote(f'{key}={value}')}" for key, value in sorted(self.keys.items())]

@@ -7,28 +7,33 @@ machine.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from maxq.checkers.core.promises import MODE, PAIR, weakest
+from maxq.checkers.core.promises import ALL_ACK, MODE, PAIR, weakest
 from maxq.harness.contracts.environment import Machine, Role
 from maxq.harness.contracts.target import (
     BROKER_PORT,
     CONTROLLER_PORT,
     NAMESRV_PORT,
+    SHIPPED,
     Node,
     Settings,
     plan,
 )
+from maxq.reference.java_keys import LOCK_LEASE
 from maxq.reference.wire.frame import VERSION
 
 LOG_FILE_BYTES = 16 << 20  # small, so that stores can be collected
 QUEUE_FILE_BYTES = 60_000
-# A system property in Java, for our brokers a line of the file (`maxq.reference.config`).
-LOCK_LEASE = "rocketmq.broker.rebalance.lockMaxLiveTime"
-
+# What lets more be seen in a run; not where the settings are an operator's.
+PREFERRED = {
+    "autoCreateTopicEnable": "false",
+    "slaveReadEnable": "true",
+    "lockInStrictMode": "true",
+}
 # Milliseconds, by RocketMQ's keys. `stock` is what RocketMQ ships.
 TIMINGS: dict[str, dict[Role, dict[str, int]]] = {
     "fast": {
@@ -58,6 +63,7 @@ PROFILES: dict[str, dict[str, str]] = {
     "P-NUM": {"allAckInSyncStateSet": "false", "inSyncReplicas": "2"},
     "P-DEFAULT": {},
     "P-UNCLEAN": {"allAckInSyncStateSet": "true"},
+    SHIPPED: {},
 }
 
 
@@ -70,6 +76,7 @@ OF_PAIRS: dict[str, dict[str, str]] = {
         "enableAutoInSyncReplicas": "true",
     },
     "P-ASYNC": {"brokerRole": "ASYNC_MASTER", "lockInStrictMode": "false"},
+    SHIPPED: {"brokerRole": "ASYNC_MASTER"},
 }
 ACTING = {
     "enableSlaveActingMaster": "true",
@@ -143,10 +150,16 @@ def _in_a_pair(node: Node, settings: Settings, found: dict[str, str]) -> dict[st
     own = {k: v for k, v in found.items() if k not in OF_CONTROLLERS}
     own |= _promises(settings)
     own |= {k: str(v) for k, v in PAIR_TIMINGS[settings.timing].items()}
-    own |= {"brokerId": str(node.replica), **ACTING}
-    if node.replica:
-        own |= {"brokerRole": "SLAVE"}
-    return own | _set_for(Role.BROKER.value, settings)
+    own |= {"brokerId": str(node.replica)} if _shipped(settings) else {
+        "brokerId": str(node.replica), **ACTING
+    }  # fmt: skip
+    own |= _set_for(Role.BROKER.value, settings)
+    return own | ({"brokerRole": "SLAVE"} if node.replica else {})
+
+
+def _shipped(settings: Settings) -> bool:
+    """Whether nothing is set but what was set one by one."""
+    return settings.profile == SHIPPED
 
 
 def _set_for(whom: str, settings: Settings) -> dict[str, str]:
@@ -155,21 +168,28 @@ def _set_for(whom: str, settings: Settings) -> dict[str, str]:
     return {k.removeprefix(prefix): v for k, v in settings.keys.items() if k.startswith(prefix)}
 
 
-def effective(settings: Settings) -> dict[str, str]:
+def effective(settings: Settings, changed: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
     """What a cluster's settings come to, by the keys of ``maxq.checkers.core.promises``: the
-    weakest of all its nodes, once there are controllers. Spares do not count."""
+    weakest of all its nodes, once there are controllers, and of what is `changed` in the run.
+    Spares do not count."""
     settings = msgspec.structs.replace(settings, alone=False)
     nodes = [n for n in plan(settings.topology) if not n.spare]
     addresses = {n.name: n.name for n in nodes}
-    found = weakest(
+    of_nodes = [
         {
             f"{r.value}:{k}": v
             for r in n.roles
             for k, v in properties(n, settings, addresses, "").items()
         }
         for n in nodes
-    )
-    return found if settings.topology.controllers else {**found, MODE: PAIR}
+    ]
+    for key, value in changed:
+        role = key.partition(":")[0]
+        of_nodes += [{**of, key: value} for of in of_nodes if any(k.startswith(role) for k in of)]
+    found = weakest(of_nodes)
+    if settings.topology.controllers:
+        return found
+    return {**found, MODE: PAIR, ALL_ACK.key: "false"}  # which only controllers' sets have
 
 
 def eviction_ms(settings: Settings) -> int:
@@ -210,7 +230,11 @@ def _of_role(
             return {
                 "listenPort": str(NAMESRV_PORT),
                 "kvConfigPath": f"{data}/kvConfig.json",
-                **({} if settings.topology.controllers else {"supportActingMaster": "true"}),
+                **(
+                    {}
+                    if settings.topology.controllers or _shipped(settings)
+                    else {"supportActingMaster": "true"}
+                ),
                 **timing,
             }
         case Role.CONTROLLER:
@@ -237,19 +261,24 @@ def _of_role(
                 "namesrvAddr": _joined(nodes, Role.NAMESRV, NAMESRV_PORT, addresses),
                 "controllerAddr": _joined(nodes, Role.CONTROLLER, CONTROLLER_PORT, addresses),
                 "enableControllerMode": "true",
-                "totalReplicas": str(1 if node.spare else settings.topology.replicas),
+                **_copies(node, settings),
                 "storePathRootDir": f"{data}/store",
                 "storePathCommitLog": f"{data}/store/commitlog",
                 "mappedFileSizeCommitLog": str(LOG_FILE_BYTES),
                 "mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES),
-                "autoCreateTopicEnable": "false",
-                "slaveReadEnable": "true",
-                "lockInStrictMode": "true",
+                **({} if _shipped(settings) else PREFERRED),
                 **({"flushDiskType": "SYNC_FLUSH"} if settings.sync_flush else {}),
                 **({"asyncLearner": "true"} if node.learner else {}),
                 **_promises(settings),
                 **timing,
             }
+
+
+def _copies(node: Node, settings: Settings) -> dict[str, str]:
+    """How many brokers a set has, as its brokers are configured."""
+    if _shipped(settings):
+        return {}
+    return {"totalReplicas": str(1 if node.spare else settings.topology.replicas)}
 
 
 def _joined(nodes: Sequence[Node], role: Role, port: int, addresses: dict[str, str]) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from maxq.harness.run.stored_run import asked_from, run_test
+from maxq.harness.cli.given.asked import asked_from
+from maxq.harness.run.stored_run import run_test
 from maxq.harness.simulation.oracle.oracle import OracleAnomaly
 from maxq.histories.store import ORACLE
 from maxq.reference.broker.replication.plain.plain_events import Append

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from maxq.harness.run.stored_run import asked_from, run_test
+from maxq.harness.cli.given.asked import asked_from
+from maxq.harness.run.stored_run import run_test
 from maxq.harness.schedule.options import Options
 
 GIVEN: dict[str, Any] = {

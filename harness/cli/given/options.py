@@ -16,7 +16,7 @@ from maxq.harness.cli.given.param_types import (
     Names,
     Rate,
     Setting,
-    SettingsFile,
+    SettingsFiles,
     Target,
 )
 from maxq.harness.cli.given.sections import section
@@ -44,6 +44,8 @@ KNOWN_PROFILES = {  # by the names of `PROFILES`
     "(enableAutoInSyncReplicas=true)",
     "async": "of --mode pair: an acknowledged message is on the master (ASYNC_MASTER), and locks "
     "are one broker's",
+    "shipped": "of either mode: what files of settings and --set say; all else is as RocketMQ "
+    "ships it",
 }
 ENVIRONMENT = click.option(
     "--env",
@@ -60,7 +62,8 @@ TARGET = (
         type=Target(),
         default=REFERENCE,
         show_default=True,
-        help="what runs: our reference, or rocketmq:RELEASE such as rocketmq:5.5.0",
+        help="what runs: our reference, rocketmq:RELEASE such as rocketmq:5.5.0, or rocketmq:DIR, "
+        "an unpacked distribution or a build of your own",
     ),
     RELEASE_OPTION,
     click.option(
@@ -76,23 +79,37 @@ SETTINGS = (
         "--profile",
         type=Alias(PROFILES),
         default=None,
-        show_default="safe, or default with --broker-conf; sync in --mode pair",
+        show_default="safe, sync in --mode pair; shipped with files of settings",
         help="what the brokers promise (`maxq list profiles`)",
     ),
     click.option(
         "--broker-conf",
-        type=SettingsFile(Role.BROKER),
-        default=None,
-        metavar="FILE",
-        help="settings of all brokers, as broker.conf has them; names, addresses and paths in it "
-        "are left out",
+        type=SettingsFiles(Role.BROKER),
+        multiple=True,
+        metavar="PATH",
+        help="your broker.conf: of all brokers, or, repeated, of one broker each; or a folder with "
+        "files of brokers, controllers and name servers. Mode, roles and counts follow from it; "
+        "names, addresses and paths are Max-Q's own",
     ),
     click.option(
         "--controller-conf",
-        type=SettingsFile(Role.CONTROLLER),
-        default=None,
-        metavar="FILE",
-        help="settings of all controllers",
+        type=SettingsFiles(Role.CONTROLLER),
+        multiple=True,
+        metavar="PATH",
+        help="your controller.conf, of all controllers or of one each",
+    ),
+    click.option(
+        "--namesrv-conf",
+        type=SettingsFiles(Role.NAMESRV),
+        multiple=True,
+        metavar="PATH",
+        help="your namesrv.conf, of all name servers or of one each",
+    ),
+    click.option(
+        "--by-address",
+        is_flag=True,
+        help="nodes know name servers and controllers by address, so that change-address leaves "
+        "these alone; follows from namesrvAddr of a file",
     ),
     click.option(
         "--set",
@@ -119,8 +136,8 @@ TOPOLOGY = (
     click.option(
         "--mode",
         type=Name(list(MODES)),
-        default=MODES[0],
-        show_default=True,
+        default=None,
+        show_default="controllers, or what files of settings say",
         help="who says which broker is master: controllers, or, in a pair, its settings, for good "
         "(the first replica of each set)",
     ),
@@ -130,7 +147,7 @@ TOPOLOGY = (
         default=None,
         show_default="3, none in --mode pair",
     ),
-    click.option("--namesrvs", type=click.IntRange(1, 9), default=1, show_default=True),
+    click.option("--namesrvs", type=click.IntRange(1, 9), default=None, show_default="1"),
     click.option(
         "--embedded-controllers",
         "embedded",
@@ -154,8 +171,8 @@ TOPOLOGY = (
     click.option(
         "--learners",
         type=click.IntRange(0, 8),
-        default=0,
-        show_default=True,
+        default=None,
+        show_default="0",
         help="of the replicas of each set, fewer than all: they copy and join no SyncStateSet",
     ),
 )

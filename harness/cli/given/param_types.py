@@ -18,6 +18,7 @@ from maxq.harness.contracts.plugins import current
 from maxq.harness.run import plugins
 from maxq.harness.schedule.format import SECONDS_MAX
 from maxq.harness.targets import known_keys
+from maxq.harness.targets.rocketmq.libraries import located
 from maxq.harness.targets.rocketmq.releases import (
     LATEST,
     MISSING,
@@ -27,7 +28,7 @@ from maxq.harness.targets.rocketmq.releases import (
     parse,
     spelled,
 )
-from maxq.harness.targets.settings_files import SettingsError, Taken, taken
+from maxq.harness.targets.settings_files import SettingsError, SettingsFile, read
 from maxq.histories import aliases
 from maxq.histories.aliases import THEN
 
@@ -147,8 +148,8 @@ class Name(Choices):
         return str(value)
 
 
-class SettingsFile(click.ParamType[Taken]):
-    """A properties file of a role, as RocketMQ reads it."""
+class SettingsFiles(click.ParamType[tuple[SettingsFile, ...]]):
+    """A properties file of a role, as RocketMQ reads it, or a folder of files of any roles."""
 
     name = "file"
 
@@ -157,11 +158,11 @@ class SettingsFile(click.ParamType[Taken]):
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Taken:
-        if isinstance(value, Taken):
+    ) -> tuple[SettingsFile, ...]:
+        if isinstance(value, tuple):
             return value
         try:
-            return taken(self._role, Path(value).read_bytes(), str(value))
+            return read(Path(value), self._role)
         except OSError as error:
             self.fail(f"{value}: {error.strerror}", param)
         except SettingsError as error:
@@ -183,7 +184,7 @@ class Target(click.ParamType[str]):
         if value in (REFERENCE, *current().targets):
             return str(value)
         try:
-            return str(parse(str(value)))
+            return str(parse(located(str(value))))
         except ValueError as error:
             self.fail(str(error), param)
 
@@ -216,7 +217,7 @@ class Releases(click.ParamType[tuple[tuple[str, str], ...]]):
             if name in found:
                 self.fail(f"{name} has two releases", param)
             try:
-                found[name] = spelled(release)
+                found[name] = spelled(located(release))
             except ValueError as error:
                 self.fail(f"{name}: {error}", param)
         return tuple(found.items())

@@ -52,8 +52,9 @@ def test_where_nodes_differ_the_weakest_value_of_each_key_counts() -> None:
         ALL_ACK.key: "false",
         MIN_IN_SYNC: "2",
         CLEAN.key: "false",
-        SYNCED.key: "SYNC_FLUSH",
+        SYNCED.key: DEFAULTS[SYNCED.key],  # of the one that does not name it
     }
+    assert weakest([{SYNCED.key: "SYNC_FLUSH"}, {"namesrv:x": "1"}])[SYNCED.key] == "SYNC_FLUSH"
     assert weakest([two, one]) == found
     assert weakest([]) == DEFAULTS
 

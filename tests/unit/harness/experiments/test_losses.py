@@ -7,7 +7,7 @@ import pytest
 from maxq.harness.cli.main import run_cli
 from maxq.harness.experiments.losses import Row, table
 
-CONF = "allAckInSyncStateSet=true\nbrokerName=broker-a\n"
+CONF = "enableControllerMode=true\nallAckInSyncStateSet=true\nbrokerName=broker-a\n"
 
 
 def row(fault: str, **more: object) -> Row:
@@ -39,11 +39,12 @@ def test_from_a_file_to_the_table_and_again(
              "--store", str(tmp_path), "--time-limit", "6s", "--nemesis", "kill,power"]  # fmt: skip
     assert run_cli(words) in (0, 2)
     first = capsys.readouterr()
-    assert "P-DEFAULT with broker:allAckInSyncStateSet=true" in first.out
-    assert "broker:flushDiskType=ASYNC_FLUSH" in first.out  # as RocketMQ ships it
+    assert "as shipped, with broker:allAckInSyncStateSet=true" in first.out
+    assert "broker:flushDiskType=ASYNC_FLUSH" in first.out  # also where power is lost
     assert [line.split()[1] for line in first.out.splitlines()[4:]] == ["kill", "power"]
     assert (tmp_path / "losses" / "losses.md").read_text() == first.out
-    assert "left out of the files, as Max-Q lays out the cluster itself: brokerName" in first.err
+    assert "cluster of the files: 1 broker set, 3 replicas each, 3 controllers" in first.err
+    assert "not taken from the files: brokerName (names are Max-Q's)" in first.err
     assert run_cli(words) in (0, 2)
     again = capsys.readouterr()
     assert again.out == first.out

@@ -13,10 +13,10 @@ from report_evidence import evidence
 from maxq.checkers.core.claims import unmade
 from maxq.checkers.core.promises import ALL_ACK
 from maxq.harness.cli import testing
+from maxq.harness.cli.given.asked import options_from
 from maxq.harness.cli.given.param_types import DURATION_NS_MAX
 from maxq.harness.contracts.target import plan
 from maxq.harness.report.findings import commands
-from maxq.harness.run.stored_run import options_from
 from maxq.harness.schedule.format import SEED_MAX
 from maxq.harness.schedule.options import FLUSH, HEARTBEAT, TOGETHER, Options, decimal
 from maxq.harness.targets import known_keys
@@ -98,14 +98,14 @@ def test_what_is_not_as_ever_is_said() -> None:
     options = Options(
         environment="simulated",
         seed=7,
-        keys={"broker:flushDiskType": "SYNC_FLUSH", "broker:aclEnable": "1"},
+        keys={"broker:flushDiskType": "SYNC_FLUSH", "broker:traceTopicEnable": "true"},
         pinned=2,
         constant_latency=True,
         ending="each-replica",
     )
     assert options.command().endswith(
-        "--seed 7 --pinned 2 --constant-latency --set broker:aclEnable=1 "
-        "--set broker:flushDiskType=SYNC_FLUSH --ending each-replica"
+        "--seed 7 --pinned 2 --constant-latency --set broker:flushDiskType=SYNC_FLUSH "
+        "--set broker:traceTopicEnable=true --ending each-replica"
     )
     assert parsed(options.command()) == options
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from maxq.harness.cli.given.asked import asked_from
 from maxq.harness.run.judging import absent
 from maxq.harness.run.replay import options_for
-from maxq.harness.run.stored_run import asked_from
 from maxq.harness.sampling.rounds import schedule_of
 from maxq.harness.schedule.format import Act, Header, Schedule, ScheduleError
 from maxq.harness.schedule.options import Options

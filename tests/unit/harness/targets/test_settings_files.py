@@ -1,122 +1,153 @@
-"""Operators' own files of settings."""
+"""Operators' own files of settings: what is read, refused, overlooked."""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.environment import Role
-from maxq.harness.targets.settings_files import OWN, SettingsError, taken
-from maxq.reference.config import keys_known
+from maxq.harness.targets.known_keys import NEWEST, REFUSED, overlooks
+from maxq.harness.targets.settings_files import OWN, SettingsError, check, read
+from maxq.reference.java_keys import keys_of
 
-# As the distribution of RocketMQ 5 has it, with what operators add.
-CONF = b"""\
-# a comment
-brokerClusterName = DefaultCluster
-brokerName=broker-a
-brokerId=-1
-deleteWhen=04
-fileReservedTime=48
-brokerRole=SLAVE
-flushDiskType=ASYNC_FLUSH
-namesrvAddr=10.0.0.1:9876;10.0.0.2:9876
-enableControllerMode=true
-allAckInSyncStateSet=true
-minInSyncReplicas=2
-transientStorePoolEnable=true
-"""
+REFERENCE, NEW, OLD = "reference", "rocketmq:5.5.0", "rocketmq:5.1.1"
 QUICK = ["test", "--env", "simulated", "--plan", "--seed", "1"]
 
 
-def test_what_is_of_a_node_is_left_out() -> None:
-    found = taken(Role.BROKER, CONF, "broker.conf")
-    assert found.keys == {
-        "broker:deleteWhen": "04",
-        "broker:fileReservedTime": "48",
-        "broker:flushDiskType": "ASYNC_FLUSH",
-        "broker:allAckInSyncStateSet": "true",
-        "broker:minInSyncReplicas": "2",
-        "broker:transientStorePoolEnable": "true",
-    }
-    assert found.own == (
-        "brokerClusterName", "brokerName", "brokerId", "brokerRole", "namesrvAddr",
-        "enableControllerMode",
-    )  # fmt: skip
+def refusal(tmp_path: Path, text: bytes, target: str = REFERENCE) -> list[str]:
+    """What is said of a broker's file, without its path."""
+    path = tmp_path / "broker.conf"
+    path.write_bytes(text)
+    with pytest.raises(SettingsError) as caught:
+        check(read(path, Role.BROKER), target)
+    return str(caught.value).replace(f"{path}:", "").splitlines()
 
 
 @pytest.mark.parametrize("role", OWN)
-def test_what_is_left_out_are_keys_that_there_are(role: Role) -> None:
-    assert set(OWN[role]) - set(keys_known(role.value)) == set()
+def test_what_max_q_lays_out_are_keys_that_there_are_or_were(role: Role) -> None:
+    """But for fields that RocketMQ shows and takes from no file."""
+    shown = {"storePathConsumeQueue", "storePathIndex", "timerStorePath", "abortFile",
+             "storeCheckpoint"}  # fmt: skip
+    assert set(OWN[role]) - set(keys_of(role.value)) - shown == set()
+    assert {key for key, _ in REFUSED[role]} - set(keys_of(role.value)) == set()
 
 
-def test_everything_wrong_is_named_with_its_line() -> None:
-    wrong = CONF + b"flushDiskTyp=SYNC_FLUSH\nflushDiskType=SYNC_FLSH\nminInSyncReplicas=two\n"
-    with pytest.raises(SettingsError) as caught:
-        taken(Role.BROKER, wrong, "broker.conf")
-    assert str(caught.value).splitlines() == [
-        "broker.conf:14: a broker has no key 'flushDiskTyp', did you mean flushDiskType?",
-        "broker.conf:15: flushDiskType=SYNC_FLSH: not one of ASYNC_FLUSH, SYNC_FLUSH",
-        "broker.conf:16: minInSyncReplicas=two: expected `int`, got `str`",
+def test_everything_wrong_is_named_with_its_line_and_what_rocketmq_makes_of_it(
+    tmp_path: Path,
+) -> None:
+    wrong = b"""\
+allAckInSyncStateSet=ture
+flushDiskType=SYNC_FLSH
+minInSyncReplicas=two
+brokerRole = ASYNC_MASTR
+inSyncReplicas=0
+flushDiskType.=
+diskSpaceCleanForciblyRatio=0.85
+traceTopicEnable=yes  # for audits
+"""
+    assert refusal(tmp_path, wrong) == [
+        "1: allAckInSyncStateSet=ture: not one of true, false, did you mean true?; RocketMQ takes "
+        "it for false",
+        "2: flushDiskType=SYNC_FLSH: not one of SYNC_FLUSH, ASYNC_FLUSH, did you mean SYNC_FLUSH?; "
+        "RocketMQ overlooks the line and takes ASYNC_FLUSH",
+        "3: minInSyncReplicas=two: not a whole number; RocketMQ overlooks the line and takes 1",
+        "4: brokerRole=ASYNC_MASTR: not one of ASYNC_MASTER, SYNC_MASTER, SLAVE, did you mean "
+        "ASYNC_MASTER?; RocketMQ overlooks the line and takes ASYNC_MASTER",
+        "5: inSyncReplicas=0: not at least 1",
+        "7: diskSpaceCleanForciblyRatio=0.85: not a whole number; RocketMQ overlooks the line and "
+        "takes 85",
+        "8: traceTopicEnable=yes  # for audits: not one of true, false (a line has no comment "
+        "after its value); RocketMQ takes it for false",
     ]
-    with pytest.raises(SettingsError, match=r"c: .*malformed"):
-        taken(Role.CONTROLLER, b"controllerStorePath=\\u12", "c")
 
 
-def test_a_file_settles_what_is_promised(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_no_run_can_have_is_refused_by_name_where_the_release_has_it(tmp_path: Path) -> None:
+    acl2 = refusal(tmp_path, b"authenticationEnabled=true\n", NEW)
+    assert acl2 == [
+        "1: authenticationEnabled=true: ACL 2.0: Max-Q's clients do not sign what they ask for; "
+        "set it to false to test without it"
+    ]
+    assert (
+        "aclEnable=true: Max-Q's clients do not sign"
+        in refusal(tmp_path, b"aclEnable=true\n", OLD)[0]
+    )
     path = tmp_path / "broker.conf"
-    path.write_bytes(CONF)
-    assert run_cli([*QUICK, "--broker-conf", str(path)]) == 0
-    said = capsys.readouterr().out
-    assert "P-DEFAULT" in said
-    assert "--set broker:minInSyncReplicas=2" in said
-    assert "--set broker:lockInStrictMode=false" in said  # what RocketMQ ships
-    assert "left out of the files, as Max-Q lays out the cluster itself: brokerClusterName" in said
-    assert "not used by reference, and so without effect: transientStorePoolEnable" in said
+    path.write_bytes(b"authenticationEnabled=true\naclEnable=false\n")
+    check(read(path, Role.BROKER), OLD)  # which has no such key, and overlooks it
 
 
-def test_what_is_left_out_is_said_with_the_reason_by_verdict_and_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_comments_may_have_bytes_that_are_no_utf8(tmp_path: Path) -> None:
+    """Java reads these files as Latin-1."""
     path = tmp_path / "broker.conf"
-    path.write_bytes(CONF + b"totalReplicas=3\n")
-    small = ["--workload", "queue", "--nemesis", "none", "--time-limit", "2s", "--rate", "20"]
-    words = ["test", "--env", "simulated", "--seed", "1", *small, "--store", str(tmp_path)]
-    assert run_cli([*words, "--broker-conf", str(path)]) == 0
-    out, err = capsys.readouterr()
-    ids = "brokerClusterName, brokerName, brokerId, brokerRole (who a node is)"
-    assert f"as Max-Q lays out the cluster itself: {ids}; namesrvAddr" in err
-    said = " ".join(out.split())
-    assert ids in said
-    assert "totalReplicas (--replicas says it)" in said
-    assert ids in (tmp_path / "latest" / "report.html").read_text()
-    assert run_cli(["check", str(tmp_path / "latest")]) == 0
-    assert ids in " ".join(capsys.readouterr().out.split()), "also when it is judged again"
+    path.write_bytes(b"\xef\xbb\xbf# \xc5\xe4\xd6\xc3\nflushDiskType=SYNC_FLUSH \n")
+    (file,) = read(path, Role.BROKER)
+    assert file.get("flushDiskType") == "SYNC_FLUSH"
+    path.write_bytes(b"storePathRootDir=\\u12\n")
+    with pytest.raises(SettingsError, match="malformed"):
+        read(path, Role.BROKER)
 
 
-def test_what_is_set_by_hand_comes_before_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "broker.conf"
-    path.write_bytes(CONF)
-    by_hand = ["--set", "broker:minInSyncReplicas=1"]
-    assert run_cli([*QUICK, "--broker-conf", str(path), *by_hand]) == 0
-    assert "--set broker:minInSyncReplicas=1" in capsys.readouterr().out
-    assert run_cli([*QUICK, "--broker-conf", str(path), "--replicas", "1"]) == 254
-    assert "needs --replicas 2" in capsys.readouterr().err
+def test_a_folder_has_files_of_any_roles_and_others(tmp_path: Path) -> None:
+    (tmp_path / "broker-a.properties").write_text("brokerName=a\n")
+    (tmp_path / "my-namesrv.conf").write_text("serverWorkerThreads=2\n")
+    (tmp_path / "c0.conf").write_text("controllerDLegerSelfId=n0\ncontrollerDLegerGroup=g\n")
+    (tmp_path / "ns.conf").write_text("enableControllerInNamesrv=true\nkvConfigPath=/x\n")
+    (tmp_path / "rmq-proxy.json").write_text("{}")
+    (tmp_path / "tools.properties").write_text("x=1\n")
+    assert [(Path(f.name).name, f.role) for f in read(tmp_path, Role.BROKER)] == [
+        ("broker-a.properties", Role.BROKER),
+        ("c0.conf", Role.CONTROLLER),
+        ("my-namesrv.conf", Role.NAMESRV),
+        ("ns.conf", Role.NAMESRV),
+    ]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(SettingsError, match="no file in it is a broker's"):
+        read(empty, Role.BROKER)
+
+
+def test_a_container_s_file_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "container.conf"
+    path.write_text("namesrvAddr=a:1\nbrokerConfigPaths=/a.conf:/b.conf\n")
+    with pytest.raises(SettingsError, match=r":2: .*BrokerContainer"):
+        read(path, Role.BROKER)
 
 
 def test_a_wrong_file_is_a_wrong_argument(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "controller.conf"
-    path.write_text("enableElectUncleanMastr=true\n")
+    path.write_text("enableElectUncleanMaster=ture\n")
     assert run_cli([*QUICK, "--controller-conf", str(path)]) == 254
-    assert f"{path}:1: a controller has no key 'enableElectUncleanMastr', did you mean" in (
+    assert f"{path}:1: enableElectUncleanMaster=ture: not one of true, false, did you mean" in (
         capsys.readouterr().err
     )
     assert run_cli([*QUICK, "--controller-conf", str(tmp_path / "none")]) == 254
     assert "No such file" in capsys.readouterr().err
     assert run_cli([*QUICK, "--set", "broker:flushDiskType=SYNC"]) == 254
-    assert "not one of ASYNC_FLUSH, SYNC_FLUSH" in capsys.readouterr().err
+    assert "not one of SYNC_FLUSH, ASYNC_FLUSH" in capsys.readouterr().err
+
+
+@given(st.sampled_from(sorted(keys_of("broker"))), st.text(max_size=12))
+def test_any_value_of_any_key_is_taken_or_refused_by_its_key(key: str, value: str) -> None:
+    """Nothing is a traceback, and what is overlooked is not judged."""
+    from maxq.harness.targets.settings_files import Line, SettingsFile
+
+    file = SettingsFile(Role.BROKER, "f", {key: Line(value, 1)})
+    said = ""
+    try:
+        check([file], REFERENCE)
+    except SettingsError as error:
+        said = str(error)
+    assert not said or said.startswith(f"f:1: {key}=")
+    assert not (said and overlooks(Role.BROKER, key, REFERENCE))
+
+
+def test_the_table_has_every_release_and_every_type() -> None:
+    keys = [key for role in Role for of in keys_of(role.value).values() for key in of]
+    assert {key.type for key in keys} == {"int", "long", "double", "boolean", "string"}
+    assert {key.last for key in keys} >= {"4.9.7", "5.1.0", "5.3.3", NEWEST}
+    assert all(key.default == "" or key.default == "*" or key.values.count(key.default) == 1
+               for key in keys if key.values)  # fmt: skip
