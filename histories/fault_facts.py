@@ -33,6 +33,7 @@ from maxq.histories.aliases import renamed
 KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"
 COPY_STORE, CUT_FILE, FLIP_BIT = "copy-store", "cut-file", "flip-bit"
 REPLACE_RELEASE, RELEASE = "replace-release", "release"  # the act, and its argument
+CHANGE_SETTINGS, SETTINGS = "change-settings", "settings"
 REMOVE_EPOCHS = "remove-epochs"
 TRIM = "trim"
 RESET_CONNECTIONS = "reset-connections"
@@ -150,6 +151,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strength=(RELEASE,),
         color="#A8C9A0",
     ),
+    FaultFacts(strikes=CHANGE_SETTINGS, effect="down", passes=True, color="#A8BFC9"),
     # What they do to a store lasts; its node is down until it is started, and maybe afterwards.
     FaultFacts(strikes=WIPE, effect="down", heals=("start",)),
     FaultFacts(strikes=COPY_STORE, effect="down", heals=("start",), strength=("from",)),

@@ -25,7 +25,7 @@ from maxq.nemeses.kinds.orders import ORDERS
 from maxq.nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
 from maxq.nemeses.kinds.permission import PERMISSION
 from maxq.nemeses.kinds.power import POWER
-from maxq.nemeses.kinds.process import KILL, PAUSE, REPLACE, RESTART, STOP
+from maxq.nemeses.kinds.process import CHANGE, KILL, PAUSE, REPLACE, RESTART, STOP
 from maxq.nemeses.kinds.resets import RESETS
 from maxq.nemeses.kinds.retention import RETENTION
 from maxq.nemeses.kinds.store import STORE
@@ -35,7 +35,7 @@ LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 BUILT_IN = (
     *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, CHANGE_ADDRESS),
-    *(KILL, STOP, RESTART, REPLACE, POWER, CLOCK, DISK, DELAY, LOSS, STORE),
+    *(KILL, STOP, RESTART, REPLACE, CHANGE, POWER, CLOCK, DISK, DELAY, LOSS, STORE),
     *(REMOVED_EPOCHS, RESETS, PERMISSION, RETENTION, ORDERS),
 )
 _kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}

@@ -1,13 +1,16 @@
-"""Nodes that are started as another release, on the store that they have.
+"""Nodes that are started as another release, or with other settings, on the store that they have.
 
 What a node is now is proven twice: its process has the command of the release, as the machine says,
-and its answers have the number of that version in their headers. Units: seconds.
+and its answers have the number of that version in their headers. Which settings it has is proven
+by its own answer (26, 319, 1010). Units: seconds.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from maxq.harness.client.node_settings import otherwise, settings_of
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.contracts.cluster import Proof
@@ -42,6 +45,7 @@ class Releases:
         self._nodes = nodes
         self._target = target
         self._settings = settings
+        self._own: dict[str, str] = {}  # settings that acts gave nodes, as ``b0-1:flushDiskType``
         self._addresses: dict[str, str] = {}  # that nodes are configured with, for the whole run
 
     async def equip(self, node: str, *, first: bool = False) -> None:
@@ -53,6 +57,7 @@ class Releases:
         machine, known = self._nodes.machine(node), self._nodes.node(node)
         await self._target.install(machine)
         settings = self._settings if first else msgspec.structs.replace(self._settings, alone=False)
+        settings = msgspec.structs.replace(settings, keys={**settings.keys, **self._own})
         config = self._target.config(known, settings, self._addresses, machine.data_dir)
         await machine.put(self._nodes.config_path(node), config.encode())
 
@@ -64,6 +69,34 @@ class Releases:
             holds, steps = stopped.holds, {"stopped": stopped.seen, **stopped.forced}
         started = await self.start_as(node, release)
         return Proof(holds and started.holds, {**steps, **started.seen})
+
+    async def change_settings(self, node: str, settings: Mapping[str, str]) -> Proof:
+        steps: dict[str, Any] = {}
+        holds = True
+        if self._nodes.running(node):
+            stopped = await self._nodes.stop(node)
+            holds, steps = stopped.holds, {"stopped": stopped.seen, **stopped.forced}
+        self._own |= {f"{node}:{key}": value for key, value in settings.items()}
+        await self.equip(node)
+        started = await self._nodes.start(node)
+        other = await self._otherwise(self._nodes.node(node), settings) if started.holds else None
+        seen = {**steps, "started": started.seen, "settings": dict(settings)}
+        seen |= {"otherwise": other} if other else {}
+        return Proof(holds and started.holds and other == {}, seen)
+
+    async def _otherwise(self, node: Node, wanted: Mapping[str, str]) -> dict[str, str] | None:
+        """What a node says it has instead of settings that it was given; None: it does not say."""
+        found: list[dict[str, str]] = []
+        async with probing(self._environment.observer_dial) as pool:
+
+            async def answers() -> bool:
+                address = self._nodes.address(node.name)
+                told = await settings_of(pool, address, node.role)
+                found.extend([] if told is None else [told])
+                return bool(found)
+
+            await until(answers, ANSWER_TIMEOUT_S)
+        return otherwise(wanted, found[0]) if found else None
 
     async def start_as(self, node: str, release: str) -> Proof:
         if not isinstance(self._target, MixedTarget):

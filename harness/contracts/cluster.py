@@ -133,7 +133,7 @@ class Killable(Protocol):
 
 @runtime_checkable
 class Replaceable(Protocol):
-    """Nodes that can be started as another release."""
+    """Nodes that can be started as another release, or with other settings."""
 
     async def replace_release(self, node: str, release: str) -> Proof:
         """Stop a node, if it runs, and start it on its store as another release, by the name of its
@@ -148,6 +148,12 @@ class Replaceable(Protocol):
 
     async def start_as(self, node: str, release: str) -> Proof:
         """The same for a node that is down."""
+        ...
+
+    async def change_settings(self, node: str, settings: Mapping[str, str]) -> Proof:
+        """Stop a node, if it runs, and start it on its store with settings beside those that it
+        has, by RocketMQ's keys. Prove it: it answers that it has them. `seen` has ``settings`` and,
+        where it has others, ``otherwise``; and ``forced`` as for `Killable.stop`."""
         ...
 
 

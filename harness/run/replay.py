@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from maxq.checkers.core.api import Anomaly
+from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.nearest import nearest
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import plan
@@ -33,9 +34,11 @@ from maxq.harness.schedule.from_history import as_performed, as_recorded
 from maxq.harness.schedule.options import Options
 from maxq.harness.schedule.reductions import with_options
 from maxq.harness.targets.rocketmq.releases import excluded, misplaced, not_driven, spelled
-from maxq.histories.fault_facts import RELEASE
+from maxq.histories.fault_facts import CHANGE_SETTINGS, RELEASE
 from maxq.histories.store import CONFIG, open_run
+from maxq.nemeses.kinds.process import settings_in
 from maxq.reference import mutants
+from maxq.reference.config import keys_known
 
 LATE_S = 0.25  # of an act that is performed at the time of another run
 Z_95 = 1.96  # of the normal distribution, for an interval of 95 %
@@ -115,7 +118,7 @@ def options_for(script: Schedule, environment: str = "", **more: Any) -> Options
         "scheduled": script.counts(),
     }
     # What was asked for also says how the cluster is set up; written schedules ask for their acts.
-    given["later"] = _later(script)
+    given |= {"later": _later(script), "changed": _changed(script)}
     given.setdefault("nemesis", tuple(dict.fromkeys(act.f for act in script.acts)) or ("none",))
     if environment:
         given["environment"] = environment
@@ -145,6 +148,21 @@ def _later(script: Schedule) -> tuple[str, ...]:
                 found.append(spelled(str(act.args[RELEASE])))
             except ValueError as error:
                 raise ScheduleError(f"{act.id}: {error}") from None
+    return tuple(dict.fromkeys(found))
+
+
+def _changed(script: Schedule) -> tuple[tuple[str, str], ...]:
+    """The settings that acts of a schedule give nodes, as those of a role: which node that will be
+    may be found out when an act strikes."""
+    found = []
+    for act in script.acts:
+        if act.f == CHANGE_SETTINGS:
+            try:
+                wanted = settings_in(act.args)
+            except ValueError as error:
+                raise ScheduleError(f"{act.id}: {error}") from None
+            found += [(f"{role.value}:{key}", value) for key, value in wanted.items()
+                      for role in Role if key in keys_known(role.value)]  # fmt: skip
     return tuple(dict.fromkeys(found))
 
 

@@ -8,6 +8,8 @@ keeps its connections and its beliefs, and does not know when it goes on that ti
 
 `replace-release` restarts a node as another release, which its answers must show. `start` takes a
 `release` as well: between the stop and such a start other acts can change the store.
+`change-settings` restarts it with other settings (`settings`, by RocketMQ's keys), its role among
+them, which its own answer must show.
 
 A disk that is full or frozen may have ended its node: `start` starts that one again too, and no
 other that has ended by itself. Names follow Jepsen's packages: kill, start; pause, resume.
@@ -18,10 +20,11 @@ from functools import partial
 from itertools import cycle
 
 from maxq.harness.contracts.cluster import Killable, Part, Pausable, Proof, Replaceable
-from maxq.harness.contracts.environment import Capability
+from maxq.harness.contracts.environment import Capability, Role
 from maxq.harness.schedule.format import Who
+from maxq.harness.targets import known_keys
 from maxq.harness.targets.rocketmq.releases import REFERENCE, spelled
-from maxq.histories.fault_facts import RELEASE, REPLACE_RELEASE
+from maxq.histories.fault_facts import CHANGE_SETTINGS, RELEASE, REPLACE_RELEASE, SETTINGS
 from maxq.nemeses.bag import Bag
 from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each, running
 from maxq.nemeses.stage import Stage, Told
@@ -49,6 +52,39 @@ async def _start(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> To
 async def _replace(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
     release, releases = spelled(str(args[RELEASE])), stage.cluster.offers(Replaceable)
     return await stage.each(lambda node: releases.replace_release(node, release), nodes)
+
+
+async def _change_settings(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    releases, wanted = stage.cluster.offers(Replaceable), settings_in(args)
+    return await stage.each(lambda node: releases.change_settings(node, wanted), nodes)
+
+
+def settings_in(args: Args) -> dict[str, str]:
+    """The settings that an act gives, by RocketMQ's keys.
+
+    Raises:
+        ValueError: it gives none, or they are no plain values.
+    """
+    given = args.get(SETTINGS)
+    if not isinstance(given, dict) or not given:
+        raise ValueError(
+            f'it needs settings, such as {SETTINGS}: {{"flushDiskType": "SYNC_FLUSH"}}'
+        )
+    strange = [key for key, value in given.items() if not isinstance(value, str)]
+    if strange:
+        raise ValueError(f"{SETTINGS}: the value of {strange[0]} is no text")
+    return dict(given)
+
+
+def _no_settings(args: Args, nodes: Sequence[str]) -> str:
+    try:
+        wanted = settings_in(args)
+    except ValueError as error:
+        return str(error)
+    whys = (min((known_keys.fault(f"{role.value}:{key}")
+                 or known_keys.value_fault(f"{role.value}:{key}", value) for role in Role), key=len)
+            for key, value in wanted.items())  # fmt: skip
+    return next(filter(None, whys), "")
 
 
 def _no_release(args: Args, nodes: Sequence[str]) -> str:
@@ -202,6 +238,17 @@ REPLACE = Kind(
     ),
     rounds=_replacements,
     asked_only=True,
+)  # fmt: skip
+CHANGE = Kind(
+    name=CHANGE_SETTINGS,
+    about="a node goes on with other settings, as its schedule says",
+    acts=(
+        ActKind(
+            f=CHANGE_SETTINGS, needs=frozenset({Capability.KILL, Capability.RESTART}),
+            fit=_restartable, do=_change_settings, complaint=_no_settings,
+        ),
+        START,
+    ),
 )  # fmt: skip
 PAUSE = Kind(
     name="pause",

@@ -130,6 +130,11 @@ class FakeCluster:
         await self.stop(node)
         return await self.start_as(node, release)
 
+    async def change_settings(self, node: str, settings: Mapping[str, str]) -> Proof:
+        await self.stop(node)
+        await self.start(node)
+        return self._proof("change_settings", node, settings=dict(settings))
+
     async def pause(self, node: str) -> Proof:
         self.held.add(node)
         return self._proof("pause", node, stopped=True)

@@ -79,7 +79,10 @@ def test_what_is_asked_of_the_table() -> None:
     assert BUILT_IN.starting == ("start",)
     names = [f for facts in BUILT_IN_FACTS for f in (facts.strikes, *facts.heals)]
     may_start = {f for f in names if BUILT_IN.may_start(f)}
-    assert may_start == {"start", "restart", "replace-release", "change-address", "restore-address"}
+    assert may_start == {
+        *("start", "restart", "replace-release", "change-settings"),
+        *("change-address", "restore-address"),
+    }
     assert {f for f in names if BUILT_IN.loses_unsynced(f)} == {"power-loss"}
     harmless = {f for f in names if BUILT_IN.harmless(f) and BUILT_IN.kind(f) != "question"}
     assert harmless == {"bump-clock", "reset-clock", "order-election", "apply-ids"}

@@ -53,6 +53,39 @@ def test_another_version_than_that_of_the_release_is_no_proof() -> None:
     with_cluster(main)
 
 
+def test_a_node_goes_on_with_other_settings_as_it_says_itself() -> None:
+    """They last: a later restart has them as well."""
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        releases = cluster.offers(Replaceable)
+        proof = await releases.change_settings("b0-0", {"fileReservedTime": "71"})
+        assert proof.holds, proof
+        assert (await releases.change_settings("b0-0", {"deleteWhen": "05"})).holds
+        config = await cluster.processes.machine("b0-0").get(cluster.processes.config_path("b0-0"))
+        assert b"fileReservedTime=71" in (config or b"")
+        unused = await releases.change_settings("b0-0", {"traceTopicEnable": "true"})
+        assert unused.holds, "the reference does not show what it does not use"
+        assert await cluster.otherwise() == {}
+
+    with_cluster(main)
+
+
+def test_settings_that_a_node_has_otherwise_are_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        monkeypatch.setattr(ReferenceTarget, "config", without_hours)
+        releases = cluster.offers(Replaceable)
+        proof = await releases.change_settings("b0-0", {"fileReservedTime": "71"})
+        assert (proof.holds, proof.seen["otherwise"]) == (False, {"fileReservedTime": "72"})
+
+    kept = ReferenceTarget.config
+
+    def without_hours(self: ReferenceTarget, *args: Any) -> str:
+        lines = kept(self, *args).splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("fileReservedTime"))
+
+    with_cluster(main)
+
+
 def test_a_run_of_one_release_cannot() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         with pytest.raises(MissingCapability, match="one release"):
