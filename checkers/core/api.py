@@ -51,6 +51,8 @@ class ClaimVerdict(msgspec.Struct, frozen=True, kw_only=True):
     `advice` what to change so that the claim can be judged. `occasions` is how often it could have
     been broken and was looked at; `found` counts its anomalies by name, also of a claim that is
     not promised. `forfeited`: it was promised until an accident with a store, which `why` names.
+    `doubt` says, of a claim that is broken or not promised, why there may be more than was found;
+    `why` says it of one that is not judged.
     """
 
     claim: str
@@ -60,11 +62,17 @@ class ClaimVerdict(msgspec.Struct, frozen=True, kw_only=True):
     forfeited: bool = False
     occasions: int = 0
     found: dict[str, int] = {}
+    doubt: str = ""
 
     @property
     def measured(self) -> bool:
         """Whether something was found of a claim that is not promised."""
         return self.status == "not promised" and bool(self.found)
+
+    @property
+    def unmeasured(self) -> bool:
+        """Whether nothing was found of a claim that is not promised, and that says nothing."""
+        return self.status == "not promised" and not self.found and bool(self.doubt)
 
 
 class Harm(msgspec.Struct, frozen=True, kw_only=True):

@@ -148,18 +148,21 @@ def _claim_verdict(
     claim: str, context: Context, case: Case, found: dict[str, int], met: Conditions
 ) -> ClaimVerdict:
     occasions = case.judged.get(claim, 0)
+    doubts = [*case.doubts.get(EVERY, ()), *case.doubts.get(claim, ())]
+    doubt = "; ".join(dict.fromkeys(d.why for d in doubts))
     if why := met.unpromised(claim, context.settings):
         forfeited = why == met.accident(claim)
         return ClaimVerdict(claim=claim, status="not promised", why=why, forfeited=forfeited,
-                      occasions=occasions, found=found)  # fmt: skip
+                      occasions=occasions, found=found, doubt=doubt)  # fmt: skip
     if found:
-        return ClaimVerdict(claim=claim, status="broken", occasions=occasions, found=found)
-    doubts = [*case.doubts.get(EVERY, ()), *case.doubts.get(claim, ())]
+        return ClaimVerdict(
+            claim=claim, status="broken", occasions=occasions, found=found, doubt=doubt
+        )
     if doubts:
         return ClaimVerdict(
             claim=claim,
             status="not judged",
-            why="; ".join(dict.fromkeys(d.why for d in doubts)),
+            why=doubt,
             advice="; ".join(dict.fromkeys(d.advice for d in doubts if d.advice)),
             occasions=occasions,
         )

@@ -17,7 +17,6 @@ from maxq.checkers.evidence.story import concerns
 from maxq.checkers.judgement.cuts import in_short
 from maxq.checkers.judgement.phrases import said
 from maxq.checkers.judgement.runner import Results
-from maxq.checkers.judgement.summary import lost_of
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_REPLICA
 from maxq.histories.op import Op
@@ -112,7 +111,7 @@ def digest(history: History, results: Results) -> tuple[Row, ...]:
         first = found[numbers[0]]
         ours = [a for a in anomalies if any(_of(a, found[n]) for n in numbers)]
         if first.lost:
-            rows.append(_loss(acts, first, numbers[0] + 1, lost_of(results)[1]))
+            rows.append(_loss(acts, first, numbers[0] + 1, results.lost.acknowledged))
             continue
         known = [results.claims[c] for c in first.claims if c in results.claims]
         total = max((verdict.found.get(first.kind, 0) for verdict in known), default=0)

@@ -33,6 +33,7 @@ from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.evidence.harms import findings
 from maxq.checkers.evidence.harms import plain as plain_harms
 from maxq.checkers.judgement.grounds import Standing, standing_of
+from maxq.checkers.judgement.lost import Lost, lost_in
 from maxq.histories.history import Breach, History, wellformed
 
 NAMED_MAX = 8  # claims of one reason that a verdict names; of more their number comes first
@@ -88,6 +89,11 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     def _anomalies(self, status: str) -> tuple[Anomaly, ...]:
         claims = self.of(status)
         return tuple(a for v in self.verdicts for a in v.anomalies if a.claim in claims)
+
+    @property
+    def lost(self) -> Lost:
+        """How many acknowledged messages were lost, where that was judged."""
+        return lost_in(self.verdicts)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -156,14 +162,15 @@ def _grounded(verdict: Verdict, standing: Standing) -> Verdict:
 
 
 def _resting(verdict: ClaimVerdict, standing: Standing) -> ClaimVerdict:
-    if verdict.status not in ("kept", "no occasion", "not judged"):
-        return verdict
     known = BY_ID.get(verdict.claim)
     grounds = known.grounds if known is not None else ()
     undisturbed = known is not None and known.undisturbed
     missing = standing.missing(grounds, undisturbed=undisturbed)
     if not missing:
         return verdict
+    if verdict.status in ("broken", "not promised"):
+        doubt = _joined([verdict.doubt, *(m.why for m in missing)])
+        return msgspec.structs.replace(verdict, doubt=doubt)
     # A history that is cut short lacks what comes last: what else it lacks for that goes unsaid.
     own = verdict.status == "not judged" and not (standing.cut and of_the_run(verdict.why))
     whys = [*([verdict.why] if own else []), *(m.why for m in missing)]
@@ -191,6 +198,8 @@ def _composed(results: Results, context: Context) -> tuple[Valid, tuple[str, ...
         elif claim in context.purpose and verdict.status == "no occasion":
             why = "the run is there for it, and nothing could have broken it"
             unjudged_claims.setdefault((why, "--time-limit: a longer run"), []).append(claim)
+        elif claim in context.purpose and verdict.unmeasured:
+            unjudged_claims.setdefault((verdict.doubt, ""), []).append(claim)
     for (why, how), of in unjudged_claims.items():
         which = ", ".join(of) if len(of) <= NAMED_MAX else f"{len(of)} claims"
         whys.append(f"{which} not judged: {why}")

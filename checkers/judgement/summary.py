@@ -13,7 +13,6 @@ from maxq.checkers.judgement.phrases import said as phrase
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.replication.pairs import failovers
 
-LOST, ACKNOWLEDGED = "durability:lost", "durability:acknowledged"
 # What `--fail-on` counts, by the names of anomalies: what was lost, and what was shown and gone, or
 # shown twice or in another order.
 LOSS = frozenset(("lost-write", "lost-tail", "missing-in-replica", "member-behind-confirmed"))
@@ -30,30 +29,15 @@ LEAD_MAX = 2  # kinds of findings in the first sentence
 MAIN = frozenset(("S6", "S13"))  # a run in which one of these is not judged is no answer
 
 
-def lost_of(results: Results) -> tuple[int, int]:
-    """How many acknowledged messages were lost, and how many there were."""
-    counts = results.counts
-    return counts.get(LOST, 0), counts.get(ACKNOWLEDGED, 0)
-
-
 def loss(results: Results) -> str:
-    """``443 of 1,839 acknowledged messages (24 %) were lost``; empty where none were."""
-    lost, of = lost_of(results)
-    if not lost:
-        return ""
-    share = 100 * lost / of if of else 100.0
-    text = f"{share:.0f} %" if share >= 1 else "less than 1 %"
-    verb = "was" if lost == 1 else "were"
-    return f"{lost:,} of {of:,} acknowledged messages ({text}) {verb} lost"
+    """``443 of 1,839 acknowledged messages (24 %) were lost``; empty where none is known to be."""
+    return results.lost.sentence if results.lost.lost else ""
 
 
 def nothing_lost(results: Results) -> str:
-    """``none of 1,624 acknowledged messages was lost``, where that was looked at; else empty."""
-    lost, of = lost_of(results)
-    s6 = results.claims.get("S6")
-    if lost or not of or s6 is None or s6.status not in ("kept", "not promised"):
-        return ""
-    return f"none of {of:,} acknowledged messages was lost"
+    """``none of 1,624 acknowledged messages was lost``, or that it was not judged; empty where some
+    were, or none was acknowledged."""
+    return "" if results.lost.lost else results.lost.sentence
 
 
 def acting(results: Results) -> str:

@@ -90,6 +90,7 @@ class KeyVerdict(NamedTuple):
     names: Counter[tuple[str, bool]]  # and whether no setting excuses it
     lost: dict[int, tuple[str, ...]]  # writers of lost messages, and by what that shows
     unseen: int
+    gone: int  # messages that a consumer was shown, and that were not there any more
     sent: int
     acknowledged: int
     read: int
@@ -135,6 +136,7 @@ class Durability(KeyedChecker):
             names=Counter((f.name, f.inexcusable) for f in found),
             lost=_shown_by(findings),
             unseen=judged.unseen,
+            gone=len({f.detail["value"] for f in findings if f.name == "truncation"}),
             sent=len(log.sent),
             acknowledged=sum(s.type == "ok" for s in log.sent),
             read=len(log.read),
@@ -159,7 +161,7 @@ class Durability(KeyedChecker):
         found = log_columns.clean(key, arrays, known, more, orders=self.orders)
         if not isinstance(found, log_columns.Clean):
             return found
-        return KeyVerdict(findings=[], lost={}, **found._asdict())
+        return KeyVerdict(findings=[], lost={}, gone=0, **found._asdict())
 
     def again(self, results: Mapping[int, KeyVerdict]) -> Mapping[int, frozenset[int]]:
         proven = _proven(results)
@@ -304,6 +306,8 @@ def _totals(results: Mapping[int, KeyVerdict], known: LogFacts) -> dict[str, int
         "sent": sum(v.sent for v in keys),
         "acknowledged": sum(v.acknowledged for v in keys),
         "lost": sum(len(v.lost) for v in keys),
+        "gone": sum(v.gone for v in keys),
+        "never-read": sum(v.unseen for v in keys),
         "proven": len(_proven(results)),
         "read": sum(v.read for v in keys),
         "ends-confirmed": sum(v.ends for v in keys),

@@ -55,8 +55,9 @@ def losses(**given: Any) -> int:
 
     def progress() -> str:
         rows, left = found.rows(), found.missing()
-        worst = max(rows, key=lambda row: row.lost, default=None)
-        most = f"most lost by {worst.fault}: {worst.lost:,}" if worst and worst.lost else ""
+        worst = max(rows, key=lambda row: row.messages.lost or 0, default=None)
+        lost = worst.messages.lost if worst else 0
+        most = f"most lost by {worst.fault}: {lost:,}" if worst and lost else ""
         now = f"now: {left[0]}" if left else ""
         return steps.line(len(rows), len(found.faults), most, now)
 

@@ -29,7 +29,7 @@ STORE = click.option(
     help="where the run folders are; of a campaign: runs/campaigns/NAME/runs",
 )
 COLUMNS = (("started (UTC)", 19), ("verdict", 10), ("what was found", 42), ("settings", 38),
-           ("lost", 7), ("faults", 6))  # fmt: skip
+           ("lost", 10), ("faults", 6))  # fmt: skip
 STYLES = {"invalid": "bold red", "valid": "green", "unknown": "yellow", "damaged": "red"}
 
 
@@ -56,7 +56,8 @@ def runs(
     present(store)
     found = [run for run in entries(store) if fits(run, words, states)]
     if as_json:
-        echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        plain = [run.plain() for run in found]
+        echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         return 0
     show_runs(found if every else found[:SHOWN])
     left = 0 if every else len(found) - SHOWN
@@ -105,7 +106,7 @@ def show_runs(found: Sequence[Entry]) -> None:
             (run.state.upper() if run.state == "invalid" else run.state, STYLES.get(run.state, "")),
             (_cut(run.said), ""),
             (_cut(f"{run.where}; {run.load}".strip("; ")), "dim"),
-            (f"{run.lost:,}" if run.acknowledged else "", ""),
+            (run.messages.number, ""),
             (counted(run), ""),
         ]
         for run in found

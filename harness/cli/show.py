@@ -138,7 +138,7 @@ def _foot(judged: Shown) -> list[str]:
         for status in STATUSES if (of := results.of(status))
     ]  # fmt: skip
     kept = summary.nothing_lost(results)
-    lines = [f"kept:    {kept}"] if kept else []
+    lines = [f"{'kept:' if results.lost.lost == 0 else 'lost:':9}{kept}"] if kept else []
     lines += [wrapped(f"claims:  {', '.join(counted)}")] if counted else []
     if found := judged.recoveries:
         known = [r.after_ns for r in found if r.after_ns is not None]
@@ -243,14 +243,12 @@ def document(judged: Shown) -> dict[str, Any]:
     """What ``--json`` prints."""
     results = judged.results
     plain = results.to_json()
-    lost, acknowledged = summary.lost_of(results)
     return {
         "run": str(judged.stored.path),
         "valid": results.valid,
         "verdict": summary.headline(results, judged.context),
         "advice": list(results.advice),
-        "lost": lost,
-        "acknowledged": acknowledged,
+        **results.lost.plain(),
         "measured": summary.measured_names(results.claims),
         "claims": [
             {"claim": claim, "status": r.status, "why": r.why, "found": r.found}

@@ -133,9 +133,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ended: as expected or not, and why not; `said` is its verdict in words, `repeat`
-    the command that repeats it, which names the environment that it was in; `power` counts by claim
-    the wrong answers that were called, and those that were tried."""
+    """How a run ended: as expected or not, and why not; `said` is its verdict in words, `lost` what
+    became of acknowledged messages, `repeat` the command that repeats it, which names the
+    environment that it was in; `power` counts by claim the wrong answers that were called, and
+    those that were tried."""
 
     name: str
     passed: bool
@@ -144,6 +145,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""
     why: str = ""
     said: str = ""
+    lost: str = ""
     found: str = ""
     repeat: str = ""
     power: Called = {}
@@ -311,7 +313,8 @@ def _judged(command: Sequence[str], job: Job) -> Done:
         why = "" if code == 1 and not missed else f"exit {code}, accused: {accused}"
     run, verdict, repeat = (str(printed[k]) for k in ("run", "verdict", "repeat"))
     found = "\n".join(str(row["text"]) for row in printed["first"][:FOUND_MAX])
-    return _done(job, code, why=why, run=run, said=verdict, found=found, repeat=repeat)
+    lost = str(printed["lost_in_words"]) if printed["acknowledged"] else ""
+    return _done(job, code, why=why, run=run, said=verdict, lost=lost, found=found, repeat=repeat)
 
 
 def _killed(command: Sequence[str], store: Path, job: Job) -> Done:
@@ -388,7 +391,7 @@ def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:
             lines = (why, printable(result.found), f"run: {result.run}")
             failure.text = "\n".join(line for line in lines if line)
         words = " ".join(["maxq test", *job.words, "--seed", str(job.seed)])
-        printed = (words, printable(result.said), result.run, result.repeat)
+        printed = (words, printable(result.said), result.lost, result.run, result.repeat)
         ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in printed if t)
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return written
@@ -399,7 +402,7 @@ def table(done: Sequence[Done]) -> str:
     lines = []
     for d in done:
         lines.append(f"{'passed' if d.passed else 'FAILED':8}{d.seconds:8.1f} s  {d.name}")
-        lines += [f"{'':20}{d.said}"] if d.said else []
+        lines += [f"{'':20}{text}" for text in (d.said, d.lost) if text]
     passed = sum(d.passed for d in done)
     powers = Powers()
     for d in done:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from maxq.checkers.core.api import Valid
-from maxq.checkers.judgement.summary import lost_of
+from maxq.checkers.judgement.lost import Lost
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
 from maxq.harness.experiments.engine import JOURNAL, run_missing
@@ -23,23 +23,24 @@ from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.schedule.options import Options
 
-HEAD = ("fault", "strikes", "lost of acknowledged", "unavailable for at most", "broken promises")
+HEAD = ("fault", "strikes", "lost of acknowledged", "shown, then gone", "unavailable for at most",
+        "broken promises")  # fmt: skip
+NO_STRIKE = "not measured (no strike)"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one fault. `repeat` is the command that repeats its run, `source` the digest of
     the harness. `unavailable_ms` is how long at most, after a strike, no send was ok; None where
-    none was any more. `broken` are the claims that were promised and are broken. A run that did not
-    come up says why in `error`."""
+    none was any more, or nothing was struck. `broken` are the claims that were promised and are
+    broken. A run that did not come up says why in `error`."""
 
     fault: str
     repeat: str
     source: str
     valid: Valid = "unknown"
     strikes: int = 0
-    lost: int = 0
-    acknowledged: int = 0
-    unavailable_ms: float | None = 0.0
+    messages: Lost = Lost()
+    unavailable_ms: float | None = None
     broken: tuple[str, ...] = ()
     run: str = ""
     error: str = ""
@@ -47,19 +48,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 def row_of(fault: str, judged: Judged) -> Row:
     """What a run says of its fault."""
-    lost, acknowledged = lost_of(judged.results)
     after = [r.after_ns for r in judged.recoveries]
     known = [ns for ns in after if ns is not None]
-    longest = max(known, default=0) / 1e6
     return Row(
         fault=fault,
         repeat=judged.options.command(),
         source=_source(),
         valid=judged.results.valid,
         strikes=len(after),
-        lost=lost,
-        acknowledged=acknowledged,
-        unavailable_ms=longest if len(known) == len(after) else None,
+        messages=judged.results.lost,
+        unavailable_ms=max(known) / 1e6 if known and len(known) == len(after) else None,
         broken=judged.results.of("broken"),
         run=str(judged.stored.path),
     )
@@ -127,10 +125,13 @@ class Losses:
 
 def said(row: Row) -> str:
     """A row in a line."""
-    return f"{row.lost:,} of {row.acknowledged:,} lost, unavailable for {_unavailable(row)}"
+    gone = f"shown, then gone: {row.messages.shown_then_gone}"
+    return f"{row.messages.said}; {gone}; unavailable for at most: {_unavailable(row)}"
 
 
 def _unavailable(row: Row) -> str:
+    if not row.strikes:
+        return NO_STRIKE
     if row.unavailable_ms is None:
         return "the rest of the run"
     return f"{row.unavailable_ms / 1000:.1f} s"
@@ -141,11 +142,12 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     cells = [HEAD]
     for row in rows:
         if row.error:
-            cells.append((row.fault, "-", "the run did not come up", "-", "-"))
+            cells.append((row.fault, "-", "the run did not come up", "-", "-", "-"))
             continue
-        lost = f"{row.lost:,} of {row.acknowledged:,}"
+        said = row.messages
         broken = ", ".join(row.broken) or ("none" if row.valid is True else "not all judged")
-        cells.append((row.fault, str(row.strikes), lost, _unavailable(row), broken))
+        cells.append((row.fault, str(row.strikes), said.of, said.shown_then_gone,
+                      _unavailable(row), broken))  # fmt: skip
     widths = [max(len(line[at]) for line in cells) for at in range(len(HEAD))]
     for number, line in enumerate(cells):
         padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))

@@ -151,8 +151,8 @@ def _came(verdict: ClaimVerdict) -> Came:
     """What a claim came to, promised or not."""
     if verdict.status == "broken" or verdict.measured:
         return "broken"
-    kept = verdict.status == "kept" or (verdict.status == "not promised" and verdict.occasions)
-    return "kept" if kept else "unknown"
+    measured = verdict.status == "not promised" and verdict.occasions and not verdict.doubt
+    return "kept" if verdict.status == "kept" or measured else "unknown"
 
 
 def _recoveries(found: Sequence[Recovery]) -> dict[str, list[float | None]]:

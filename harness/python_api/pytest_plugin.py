@@ -84,10 +84,12 @@ class Outcome:
     `valid` is True, False or "unknown"; `claims` what became of each claim: kept, broken, not
     promised, no occasion, or not judged. `promised` are the claims that the run's settings make,
     `lost` how many acknowledged messages were lost of `acknowledged`, promised or not, and
-    `measured` what was found, by name, of claims that are not promised. `first` says of
-    each finding, in a line, how many, when, where and by which fault. `anomalies` is what breaks
-    a claim, each with its story, and `found` how many of each. `run` is the run's folder, `report`
-    the page in it; `repeat` the command that repeats it.
+    `shown_then_gone` how many a consumer saw that were not there any more. Both are None where that
+    was not judged; `lost_not_judged` says why, or why there may be more. `measured` is what was
+    found, by name, of claims that are not promised. `first` says of each finding, in a line, how
+    many, when, where and by which fault. `anomalies` is what breaks a claim, each with its story,
+    and `found` how many of each. `run` is the run's folder, `report` the page in it; `repeat` the
+    command that repeats it.
     """
 
     def __init__(self, judged: "Judged", *, allow_unknown: bool) -> None:
@@ -106,7 +108,10 @@ class Outcome:
         self.commit: str = judged.commit
         self.trouble: Exception | None = judged.trouble
         self.failed_on: Mapping[str, int] = judged.failed_on
-        self.lost, self.acknowledged = summary.lost_of(results)
+        self.lost: int | None = results.lost.lost
+        self.acknowledged: int = results.lost.acknowledged
+        self.shown_then_gone: int | None = results.lost.gone
+        self.lost_not_judged: str = results.lost.why
         self.measured: Mapping[str, int] = summary.measured_names(results.claims)
         self.anomalies: tuple[Anomaly, ...] = results.broken
         self._brokers = brokers_by_address(judged.stored.history) if self.anomalies else {}

@@ -6,7 +6,7 @@ from typing import Any
 from maxq.checkers.evidence.faults import HOLDS, Fault
 from maxq.checkers.evidence.harms import charged
 from maxq.checkers.judgement.cuts import described, links_of
-from maxq.checkers.judgement.summary import lost_of
+from maxq.checkers.judgement.lost import NOT_JUDGED, Lost
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.target import plan
 from maxq.harness.report.bands import Actions
@@ -133,7 +133,7 @@ def recovery_table(evidence: Evidence) -> Html:
     if not found:
         return el("p", "No fault was completed, so there is nothing to recover from.",
                   class_="note")  # fmt: skip
-    costs = charged(evidence.results.findings)
+    costs, lost = charged(evidence.results.findings), evidence.results.lost
     most = max((r.after_ns for r in found if r.after_ns is not None), default=0)
     rows: list[Sequence[Child]] = []
     for r in found[:RECOVERIES_MAX]:
@@ -143,20 +143,25 @@ def recovery_table(evidence: Evidence) -> Html:
         part = f" ({short(r.part, NAME_MAX)})" if r.part else ""
         rows.append((
             el("span", seconds(r.at_ns), class_="at"), short(r.f, NAME_MAX),
-            f"{short(r.node, NAME_MAX)}{part}", after, f"{costs.pop(r.act, 0):,}",
+            f"{short(r.node, NAME_MAX)}{part}", after, _cost(costs.pop(r.act, 0), lost),
             "yes" if r.failed_over else "no",
         ))  # fmt: skip
-    lost, acknowledged = lost_of(evidence.results)
     rest = sum(costs.values())
     if rest:
         rows.append(("", "no fault", "nothing that was done explains these", "", f"{rest:,}", ""))
-    if lost:
-        rows.append(("", "all", f"of {acknowledged:,} acknowledged messages", "", f"{lost:,}", ""))
+    if lost.lost:
+        of = f"of {lost.acknowledged:,} acknowledged messages"
+        rows.append(("", "all", of, "", lost.number, ""))
     heads = ("at", "fault", "node (as)", "until a send was ok (RTO)", "messages lost (RPO)",
              "by another master")  # fmt: skip
     more = len(found) - min(len(found), RECOVERIES_MAX)
     note = el("p", f"{more} more are not shown.", class_="note") if more else None
     return join(table("recovery", heads, rows), note)
+
+
+def _cost(found: int, lost: Lost) -> str:
+    """What a fault cost, as far as that was judged."""
+    return f"{found:,}" if found or not lost.why else NOT_JUDGED
 
 
 def power_table(evidence: Evidence) -> Html:

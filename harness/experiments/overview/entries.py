@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from maxq.checkers.judgement.lost import Checked, Lost, lost_in
 from maxq.harness.schedule.options import PROFILES, Options
 from maxq.histories.aliases import renamed
 from maxq.histories.digests import digests_of
@@ -38,13 +39,6 @@ class First(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class Checked(msgspec.Struct, frozen=True):
-    """Of a checker's verdict what is counted."""
-
-    checker: str = ""
-    counts: dict[str, int] = {}
-
-
 class Stored(msgspec.Struct, frozen=True):
     """Of a run's results what an overview shows; older ones lack some of it."""
 
@@ -55,10 +49,6 @@ class Stored(msgspec.Struct, frozen=True):
     faults: list[str] | None = None
     claims: dict[str, str] = {}
     verdicts: list[Checked] = []
-
-    def count(self, checker: str, name: str) -> int:
-        """What a checker counted."""
-        return next((v.counts.get(name, 0) for v in self.verdicts if v.checker == checker), 0)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,13 +62,23 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     said: str
     started: str = ""
     settings: dict[str, str] = {}
-    lost: int = 0
-    acknowledged: int = 0
+    messages: Lost = Lost()
     fault_count: int = -1
     faults: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     claims: dict[str, str] = {}
     report: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON: what is said of messages as in a run's own (docs/json.md)."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        del plain["messages"]
+        return {**plain, **self.messages.plain()}
+
+    @property
+    def lost(self) -> str:
+        """How many messages were lost, in words; empty where none was to be judged."""
+        return self.messages.of if self.messages.number else ""
 
     @property
     def load(self) -> str:
@@ -125,8 +125,7 @@ def entry_of(path: Path) -> Entry:
         said=said,
         started=started,
         settings=settings,
-        lost=known.count("durability", "lost"),
-        acknowledged=known.count("durability", "acknowledged"),
+        messages=lost_in(known.verdicts),
         fault_count=-1 if known.faults is None else len(known.faults),
         faults=tuple(known.faults or ()),
         found=tuple(row.text for row in known.first),
@@ -270,8 +269,9 @@ def differences(one: Entry, other: Entry) -> Sequence[tuple[str, str, str]]:
     where they differ, and always for the verdict."""
     rows = [("verdict", f"{one.state}: {one.said}", f"{other.state}: {other.said}")]
     rows += _rows(one.settings, other.settings)
-    lost = [f"{e.lost:,} of {e.acknowledged:,}" for e in (one, other)]
-    rows.append(("lost", lost[0], lost[1]))
+    rows.append(("lost", one.lost, other.lost))
+    gone = [e.messages.shown_then_gone for e in (one, other)]
+    rows.append(("shown, then gone", gone[0], gone[1]))
     rows.append(("faults", counted(one), counted(other)))
     rows += [(f"claim {name}", a, b) for name, a, b in _rows(one.claims, other.claims)]
     most = max(len(one.found), len(other.found))

@@ -153,7 +153,7 @@ def _row(number: int, run: Entry) -> Html:
         _badge(run.state),
         found,
         [el("div", short(run.load, SAID_MAX)), el("small", short(run.where, SAID_MAX))],
-        f"{run.lost:,} of {run.acknowledged:,}" if run.acknowledged else "",
+        run.lost,
         _faults(run),
     ]  # fmt: skip
     return el(
@@ -172,12 +172,11 @@ def _faults(run: Entry) -> Child:
 
 def _data(run: Entry) -> str:
     """What the script needs to put a run beside another one."""
-    lost = f"{run.lost:,} of {run.acknowledged:,}" if run.acknowledged else ""
     data = {
         "run": f"{run.name}",
         "verdict": f"{run.state}: {run.said}",
         "settings": run.settings,
-        "lost": lost,
+        "lost": run.lost,
         "claims": run.claims,
         "findings": run.found,
         "faults": run.faults[:FAULTS_MAX],

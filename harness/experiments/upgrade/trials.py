@@ -15,7 +15,7 @@ import msgspec
 
 from maxq.checkers.core.api import ClaimVerdict
 from maxq.checkers.evidence.faults import Fault, faults
-from maxq.checkers.judgement.summary import lost_of
+from maxq.checkers.judgement.lost import Lost
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
 from maxq.harness.contracts.target import Profile
@@ -58,9 +58,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     date: str = ""
     came: Came = "up"
-    acknowledged: int = 0
     after: int = 0
-    lost: int = 0
+    messages: Lost = Lost()
     struck: bool = False
     recovered_ms: float | None = None
     replaced: int = 0
@@ -84,7 +83,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
             said.append(_after(self.recovered_ms))
         if self.asked:
             said.append(f"{self.replaced} of {self.asked} nodes replaced")
-        lost = f"{self.lost:,} of {self.acknowledged:,} lost"
+        lost = self.messages.said
         said.append(f"{lost}, {self.after:,} acknowledged afterwards" if self.logs else lost)
         said.append("serves at the end" if self.serves else "does not serve at the end")
         return ", ".join([*said, *([words(self.logs)] if self.logs else [])]).replace(";,", ";")
@@ -94,7 +93,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         """Whether every node became another release, nothing is lost, logs are equal with all that
         they had, and the cluster serves."""
         whole = all(log.kept and log.equal for log in self.logs)
-        return self.replaced == self.asked and self.serves and not self.lost and whole
+        return self.replaced == self.asked and self.serves and self.messages.lost == 0 and whole
 
     @property
     def _acts(self) -> bool:
@@ -188,9 +187,8 @@ def judged_entry(entry: Entry, judged: Judged, upgrade: Upgrade) -> Entry:
     replaced_ns = max((done[act.id].ended_ns or 0 for act in asked if act.id in done), default=0)
     return msgspec.structs.replace(
         entry,
-        acknowledged=history.totals[SEND, "ok"],
         after=sum(op.time > replaced_ns for op in history if op.f == SEND and op.type == "ok"),
-        lost=lost_of(results)[0],
+        messages=results.lost,
         struck=bool(ends),
         recovered_ms=None if after is None else after / 1e6,
         replaced=len(proven),

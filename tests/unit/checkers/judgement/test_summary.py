@@ -53,7 +53,7 @@ def test_the_first_word_is_the_verdict() -> None:
     ],
 )
 def test_what_was_lost_is_said_with_its_share(lost: int, of: int, said: str) -> None:
-    assert loss(results(True, lost=lost, acknowledged=of)) == said
+    assert loss(results(True, verdict("S6", "kept"), lost=lost, acknowledged=of)) == said
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_was_lost_is_said_with_its_share(lost: int, of: int, said: str) -> 
     [
         ("kept", 0, "none of 40 acknowledged messages was lost"),
         ("not promised", 0, "none of 40 acknowledged messages was lost"),
-        ("not judged", 0, ""),
+        ("not judged", 0, "not judged whether acknowledged messages were lost (why S6)"),
         ("broken", 2, ""),
     ],
 )
@@ -150,7 +150,11 @@ def test_who_promises_is_a_profile_or_what_was_set_beside_it() -> None:
 def test_what_was_lost_is_not_said_twice() -> None:
     """Where S6 is not what was measured, the loss is told with what is broken."""
     measured = results(
-        True, verdict("S10", "not promised", truncation=3), lost=17, acknowledged=170
+        True,
+        verdict("S6", "kept"),
+        verdict("S10", "not promised", truncation=3),
+        lost=17,
+        acknowledged=170,
     )
     assert headline(measured, DEFAULT).endswith("Measured, and not promised: 3 truncation.")
 

@@ -184,7 +184,8 @@ VECTORS: list[tuple[str, tuple[Build, ...], Valid, dict[str, int]]] = [
     ),
     ("K27", (S(0, 10, None), P(1, (None, 10))), True, {}),
 ]
-TOTALS = {"keys", "sent", "acknowledged", "lost", "proven", "read", "ends-confirmed"}
+TOTALS = {"keys", "sent", "acknowledged", "lost", "gone", "never-read", "proven", "read",
+          "ends-confirmed"}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from maxq.checkers.judgement.lost import Lost
 from maxq.harness.cli.main import run_cli
 from maxq.harness.experiments.losses import Row, table
 
@@ -15,19 +16,24 @@ def row(fault: str, **more: object) -> Row:
 
 
 def test_a_row_says_what_was_lost_and_for_how_long_nothing_was_taken() -> None:
+    some = Lost(lost=12, acknowledged=1839, gone=3, why="")
+    unread = Lost(acknowledged=697, never_read=697, why="unseen: 697")
     lines = list(
         table(
             [
-                row("kill", valid=True, strikes=4, lost=12, acknowledged=1839, unavailable_ms=3210),
-                row("pause", valid=False, strikes=2, broken=("S6", "S9"), unavailable_ms=None),
+                row("kill", valid=True, strikes=4, messages=some, unavailable_ms=3210),
+                row("pause", valid=False, strikes=2, broken=("S6", "S9"), messages=unread),
+                row("disk", messages=unread),
                 row("stop", error="SetupFailed: no"),
             ]
         )
     )
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert cells[2] == ["kill", "4", "12 of 1,839", "3.2 s", "none"]
-    assert cells[3] == ["pause", "2", "0 of 0", "the rest of the run", "S6, S9"]
-    assert cells[4] == ["stop", "-", "the run did not come up", "-", "-"]
+    assert cells[2] == ["kill", "4", "12 of 1,839", "3", "3.2 s", "none"]
+    unread_of = "not judged (697 never read)"
+    assert cells[3] == ["pause", "2", unread_of, "not judged", "the rest of the run", "S6, S9"]
+    assert cells[4][1:5] == ["0", unread_of, "not judged", "not measured (no strike)"]
+    assert cells[5] == ["stop", "-", "the run did not come up", "-", "-", "-"]
     assert len({len(line) for line in lines}) == 1
 
 

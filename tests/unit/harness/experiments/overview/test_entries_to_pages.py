@@ -32,7 +32,13 @@ RESULT = {
     "first": [{"what": "3 acknowledged messages lost", "text": "3 lost; blamed: kill b0-0"}],
     "faults": ["kill b0-0 at 3.00 s"],
     "claims": {"S6": "broken"},
-    "verdicts": [{"checker": "durability", "counts": {"lost": 3, "acknowledged": 40}}],
+    "verdicts": [
+        {
+            "checker": "durability",
+            "claim_verdicts": [{"claim": "S6", "status": "broken"}],
+            "counts": {"lost": 3, "acknowledged": 40},
+        }
+    ],
 }
 
 
@@ -77,7 +83,7 @@ def test_a_run_in_a_line(tmp_path: Path) -> None:
     run = entry_of(made(tmp_path, 5))
     assert (run.state, run.started) == ("invalid", "2026-01-01 05:00:00")
     assert run.said == "3 of 40 acknowledged messages (7 %) were lost. S6 is broken."
-    assert (run.lost, run.acknowledged, run.fault_count) == (3, 40, 1)
+    assert (run.lost, run.messages.lost, run.fault_count) == ("3 of 40", 3, 1)
     assert run.load == "queue with kill, partition, change-address"
     assert run.where == "simulated, reference, safe, 60s, seed 5"
     assert run.found == ("3 lost; blamed: kill b0-0",)

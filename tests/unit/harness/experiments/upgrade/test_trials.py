@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from maxq.checkers.core.api import ClaimVerdict
+from maxq.checkers.judgement.lost import Lost
 from maxq.harness.client.stored_logs import StoredLog
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import EnvironmentUnavailable
@@ -37,7 +38,9 @@ def entry(name: str = SWITCHES, came: Came = "up", **more: Any) -> Entry:
     profile: Profile = "P-SYNC" if BY_NAME[name].pair else "P-SAFE"
     job = Job(name=name, profile=profile, environment="local")
     digest = digest_of(BY_NAME[name].schedule(profile))
-    return Entry(job=job, digest=digest, came=came, **more)
+    acknowledged, lost = more.pop("acknowledged", 1), more.pop("lost", 0)
+    messages = Lost(lost=lost, acknowledged=acknowledged, why="")
+    return Entry(job=job, digest=digest, came=came, messages=messages, **more)
 
 
 ACTS = Absence(acted_ms=400.0, shown="slave as master")
@@ -69,6 +72,7 @@ def log(node: str = "b0-0", **more: Any) -> Replica:
         ("keeps all", entry(replaced=6, asked=6, serves=True), True),
         ("keeps all", entry(replaced=5, asked=6, serves=True), False),
         ("keeps all", entry(replaced=6, asked=6, serves=True, lost=1), False),
+        ("keeps all", entry(replaced=6, asked=6, serves=True, lost=None), False),
         ("keeps all", entry(replaced=6, asked=6), False),
         ("keeps all", entry(replaced=6, asked=6, serves=True, logs=(log(),)), True),
         ("keeps all", entry(replaced=6, asked=6, serves=True, logs=(log(kept=False),)), False),
@@ -242,7 +246,7 @@ def test_our_nodes_keep_everything(name: str, tmp_path: Path) -> None:
     found = measure(Job(name=name, profile="P-SAFE", environment="simulated"), tmp_path)
     assert found.shows(BY_NAME[name].expected), found
     assert found.found == ()
-    assert min(found.after, found.acknowledged - found.after) > 100
+    assert min(found.after, found.messages.acknowledged - found.after) > 100
     assert (Path(found.run) / "upgrade.txt").read_text() == f"{name}: {found.seen}\n"
     ends = {r.node: r.before for r in found.logs}
     if "alone" in name:
@@ -257,5 +261,5 @@ def test_our_nodes_alone_are_as_documented(tmp_path: Path) -> None:
     found = measure(Job(name=name, profile="P-SAFE", environment="simulated"), tmp_path)
     upgrade: Upgrade = BY_NAME[name]
     assert found.shows(upgrade.expected), found
-    assert found.acknowledged > 500
+    assert found.messages.acknowledged > 500
     assert found.serves
