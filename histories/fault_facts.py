@@ -42,6 +42,7 @@ NOBODY = "nobody"  # in the place of a node, in the completion of an act that st
 READ_LOG = "read-log"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
+TRIAL = "try-clients"  # recorded where a client was refused before the run, which then is over
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
 
 Effect = Literal[
@@ -231,6 +232,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes="order-election", effect="order", passes=True),
     FaultFacts(strikes="apply-ids", effect="none", passes=True, strength=("count",)),
     _question(INSPECT),
+    _question(TRIAL),
     _question(READ_LOG),
     _question("check-clock-offsets"),
     _question(AWAIT_RECOVERY, looks=True),

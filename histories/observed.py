@@ -87,6 +87,8 @@ ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker said no
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
 GRANTED = "granted"
+# What clients say themselves where no broker was asked, for people.
+UNASKED = {"no-route": "no route", "not-writable": "the routes let nobody write"}
 # ext of what did not succeed: who was asked (``ip:port``), the code of its answer, if it gave one,
 # and whether it was asked whatever routes say.
 BROKER, CODE, PINNED = "broker", "code", "pinned"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from maxq.harness.client.session import QueueName, RouteBook, Session
+from maxq.harness.client.session import POLLERS, QueueName, RouteBook, Session
 from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Ok, Outcome
@@ -111,4 +111,5 @@ def delayed_workload(
         final_generator=time_limit(FINAL_NS, reserve((READERS, last))),
         client=client,
         topics={TOPIC: QUEUES},
+        groups=(POLLERS,),
     )

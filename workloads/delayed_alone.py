@@ -12,7 +12,7 @@ Claims: none of its own; E1 of what stands behind them.
 import asyncio
 from collections.abc import Callable
 
-from maxq.harness.client.session import QueueName, RouteBook, Session
+from maxq.harness.client.session import POLLERS, QueueName, RouteBook, Session
 from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.outcome import Client
@@ -47,5 +47,6 @@ def delayed_alone_workload(
         final_generator=None,
         client=client,
         topics={},
+        groups=(POLLERS,),
         alone={TOPIC: 1},
     )

@@ -174,4 +174,5 @@ def lock_workload(
         final_generator=time_limit(HAND_OVER_LEASES * lease_ms * 1_000_000, hand_over),
         client=client,
         topics={},
+        groups=(CONSUMER_GROUP,),
     )

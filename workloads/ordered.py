@@ -26,7 +26,7 @@ import msgspec
 
 from maxq.harness.client.consumer_offsets import OffsetSession
 from maxq.harness.client.locks import LockSession
-from maxq.harness.client.session import QueueName, RouteBook, Session
+from maxq.harness.client.session import POLLERS, QueueName, RouteBook, Session
 from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
@@ -292,4 +292,5 @@ def ordered_workload(
         final_generator=reserve((2, settled)),
         client=client,
         topics={TOPIC: QUEUES},
+        groups=(POLLERS, CONSUMER_GROUP),
     )

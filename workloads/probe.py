@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from maxq.harness.client.session import QueueName, RouteBook, Session
+from maxq.harness.client.session import POLLERS, QueueName, RouteBook, Session
 from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
@@ -136,4 +136,5 @@ def probe_workload(
         final_generator=time_limit(bound_ns + MARGIN_NS, probes),
         client=client,
         topics={TOPIC: QUEUES},
+        groups=(POLLERS,),
     )

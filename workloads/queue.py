@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from maxq.harness.client.session import QueueName, RouteBook, Session
+from maxq.harness.client.session import POLLERS, QueueName, RouteBook, Session
 from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
@@ -230,5 +230,6 @@ def queue_workload(
         final_generator=time_limit(drain_ns_max, reserve((readers, drain))),
         client=client,
         topics={TOPIC: QUEUES},
+        groups=(POLLERS,),
         shares=tuple(share_of(thread, readers, len(keys)) for thread in range(readers)),
     )

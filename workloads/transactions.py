@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from maxq.harness.client.producers import Decision, Place, ProducerSession
-from maxq.harness.client.session import QueueName, RouteBook
+from maxq.harness.client.session import POLLERS, QueueName, RouteBook
 from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
@@ -205,4 +205,5 @@ def transactions_workload(
         final_generator=time_limit(final_ns, reserve((READERS, last))),
         client=client,
         topics={TOPIC: QUEUES},
+        groups=(POLLERS,),
     )

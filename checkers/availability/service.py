@@ -12,7 +12,7 @@ servers knew a master of every set that answered.
 Claim: S13 (docs/spec/controller-ha.md 6.3).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +24,7 @@ from maxq.checkers.core.promises import copies
 from maxq.checkers.evidence.observations import listed, shaped, sightings
 from maxq.checkers.evidence.quiescence import Interval, after_last_heal
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK
+from maxq.histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK, TRIAL
 from maxq.histories.grounds import PROBE, declared
 from maxq.histories.history import History
 from maxq.histories.observed import (
@@ -33,6 +33,7 @@ from maxq.histories.observed import (
     PROBE_READ,
     PROBE_STREAK,
     PROBED,
+    UNASKED,
     RouteView,
 )
 from maxq.histories.op import Op
@@ -105,6 +106,10 @@ class Try(NamedTuple):
     ok: bool
     reads: bool
     set: str | None  # of an ok send
+    answer: str = ""  # what was answered instead, by its name
+
+
+Answers = tuple[tuple[tuple[bool, str], int], ...]  # (whether to a read, by its name), how often
 
 
 class Probed(NamedTuple):
@@ -117,6 +122,8 @@ class Probed(NamedTuple):
     acknowledged: int
     last_ns: int  # when the last try was begun
     failed: tuple[int, ...]  # indices of tries that failed, the last ones
+    read: int = 0  # how many were read back
+    answers: Answers = ()
 
 
 class Service(KeyedChecker):
@@ -141,7 +148,7 @@ class Service(KeyedChecker):
             ok = op.type == "ok"
             name = str((op.ext or {}).get("node")) if ok and not reads else None
             times = op.time, begun.time
-            yield _key(begun), Try(op.index, begun.index, *times, ok, reads, name)
+            yield _key(begun), Try(op.index, begun.index, *times, ok, reads, name, _answer(op))
 
     def judge(self, key: int, rows: Sequence[Try], known: None, more: object = None) -> Probed:
         streak, since_ns, served_ns = 0, -1, None
@@ -163,6 +170,8 @@ class Service(KeyedChecker):
             acknowledged=sum(row.ok for row in sends),
             last_ns=max(row.begun_ns for row in rows),
             failed=tuple(row.at for row in rows if not row.ok)[-NAMED_MAX:],
+            read=sum(row.ok and row.reads for row in rows),
+            answers=tuple(Counter((r.reads, r.answer) for r in rows if not r.ok).items()),
         )
 
     def conclude(
@@ -189,6 +198,14 @@ class Service(KeyedChecker):
         return rule(self, history, context, case, timed=self.claims)
 
 
+def _answer(op: Op) -> str:
+    """The name of what was answered to a try that failed."""
+    match op.error:
+        case [str(name), *_] | (str(name), *_) | str(name):
+            return UNASKED.get(name, name)
+    return ""
+
+
 def _key(begun: Op) -> int:
     match begun.value:
         case {"key": int(key)}:
@@ -199,7 +216,8 @@ def _key(begun: Op) -> int:
 
 
 class Seen:
-    """What a history shows of queues that are not served: whose they are, and who lists no master.
+    """What a history shows of queues that are not served: whose they are, who lists no master, and
+    what clients were refused before the run.
 
     Raises:
         HistoryError: an answer of a name server has another shape (W9).
@@ -211,6 +229,9 @@ class Seen:
         self._sets: dict[int, str] = {key: name for _, key, name in probed}
         seen = sightings(history, OBSERVE_ROUTE, RouteView)
         self._last = {s.view.node: s for s in seen}
+        tried = [op.value for op in history.nemesis if op.f == TRIAL and op.value]
+        of_cluster = tried[-1].get("cluster") if tried and isinstance(tried[-1], dict) else None
+        self.refused = str(of_cluster.get("refused", "")) if isinstance(of_cluster, dict) else ""
 
     def set_of(self, key: int, p: Probed) -> str:
         """The broker set of a queue; empty: unknown."""
@@ -253,8 +274,7 @@ def _by_probes(
         else:
             late[seen.set_of(key, p)].append((key, p))
     for name, probes in sorted(late.items()):
-        without = seen.masterless(name)
-        case.found.append(_not_served(name, probes, rest, context, without))
+        case.found.append(_not_served(name, probes, rest, context, seen))
 
 
 def _not_served(
@@ -262,8 +282,9 @@ def _not_served(
     probes: Sequence[tuple[int, Probed]],
     rest: Interval,
     context: Context,
-    without: Mapping[str, int],
+    seen: Seen,
 ) -> Found:
+    without = seen.masterless(name)
     keys = [key for key, _ in probes]
     tries = sum(p.tries for _, p in probes)
     taken = sum(p.acknowledged for _, p in probes)
@@ -284,6 +305,11 @@ def _not_served(
         f"Everything was healed by {_s(rest.at_ns)}, and {_s(context.recovery_ns)} later {what} "
         f"{listed(keys)}{of} {'was' if len(keys) == 1 else 'were'} not served: {how}."
     )
+    unread = all(p.acknowledged and not p.read for _, p in probes)
+    answer, often = _most(probes, reads=unread)
+    if answer:
+        said += f" To {'reads' if unread else 'sends'} the answer was {often} times: {answer}."
+    said += f" Before the first fault: {seen.refused}." if seen.refused else ""
     said += "".join(
         f" In its last answer {node} lists no master of the set (op {at})."
         for node, at in without.items()
@@ -295,10 +321,21 @@ def _not_served(
         "acknowledged": taken,
         "after-ms": after_ns // 1_000_000,
         "bound-ms": context.recovery_ns // 1_000_000,
+        "answer": answer,
     }
     failed = [at for _, p in probes for at in p.failed][-NAMED_MAX:]
     ops = (*((rest.at,) if rest.at >= 0 else ()), *failed, *without.values())
+    if unread:
+        return Found("S13", "not-readable", ops, said, detail)
     return Found("S13", "not-writable", ops, said, detail)
+
+
+def _most(probes: Sequence[tuple[int, Probed]], *, reads: bool) -> tuple[str, int]:
+    """What was answered most often to tries that failed, and how often; empty: nothing."""
+    counts: Counter[str] = Counter()
+    for _, p in probes:
+        counts.update({name: n for (to_read, name), n in p.answers if to_read == reads and name})
+    return max(counts.items(), key=lambda e: (e[1], e[0]), default=("", 0))
 
 
 def _by_wait(case: Case, context: Context, rest: Interval, found: Awaited, done: Op) -> None:

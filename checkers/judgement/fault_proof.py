@@ -11,7 +11,7 @@ from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.evidence.faults import Fault, faults, held
 from maxq.checkers.evidence.stores.lost_stores import gone
 from maxq.checkers.evidence.verdicts import conditions
-from maxq.histories.fault_facts import ELECT_MASTER
+from maxq.histories.fault_facts import ELECT_MASTER, TRIAL
 from maxq.histories.history import History
 
 NAMED_MAX = 5  # faults without proof that the reason names
@@ -36,10 +36,18 @@ class FaultProof:
         counts = {"faults": len(found), "without-proof": len(unproved)}
         if not unproved:
             return Verdict(checker=self.name, counts=counts)
+        refused = [f"before the first fault, {_refusal(f)}" for f in unproved if f.f == TRIAL]
+        unproved = [f for f in unproved if f.f != TRIAL]
         named = [f"{fault.f} at op {fault.begun}{_why(fault)}" for fault in unproved[:NAMED_MAX]]
         more = f" and {len(unproved) - NAMED_MAX} more" if len(unproved) > NAMED_MAX else ""
-        gate = f"a fault without proof: {'; '.join(named)}{more}"
-        return Verdict(checker=self.name, counts=counts, gate=gate)
+        faultless = [f"a fault without proof: {'; '.join(named)}{more}"] if named else []
+        return Verdict(checker=self.name, counts=counts, gate="; ".join((*refused, *faultless)))
+
+
+def _refusal(fault: Fault) -> str:
+    """What clients were refused before the run, which ended at once for that."""
+    done = fault.result.get("cluster") if isinstance(fault.result, dict) else None
+    return str(done.get("refused")) if isinstance(done, dict) else "clients were refused something"
 
 
 def _why(fault: Fault) -> str:

@@ -92,6 +92,7 @@ ANOMALIES: Mapping[str, str] = {
     "written-by-nobody": "S11b",
     # Liveness.
     "not-writable": "S13",
+    "not-readable": "S13",
     "dead-master-stays": "S13b",
     "master-not-replaced": "S13b",
     "not-writable-during-fault": "S13d",

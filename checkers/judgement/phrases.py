@@ -263,6 +263,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a broker set took no messages although everything was healed",
         "{n} broker sets took no messages although everything was healed",
     ),
+    "not-readable": (
+        "no consumer could read from a broker set although everything was healed",
+        "no consumer could read from {n} broker sets although everything was healed",
+    ),
     "dead-master-stays": (
         "a silent master was not replaced",
         "{n} times a silent master was not replaced",

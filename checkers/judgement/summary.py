@@ -119,7 +119,12 @@ def _lead(results: Results) -> str:
     lost = loss(results)
     if lost and WRITES_LOST & found.keys():
         return lost
-    kinds = list(dict.fromkeys(phrase(name, count) for name, count in found.items()))
+    answers = {a.name: str(a.detail["answer"]) for a in results.broken if a.detail.get("answer")}
+    kinds = [
+        f"{phrase(name, count)}: {answers[name]}" if name in answers else phrase(name, count)
+        for name, count in found.items()
+    ]
+    kinds = list(dict.fromkeys(kinds))
     return "; ".join(kinds[:LEAD_MAX])
 
 

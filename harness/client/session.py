@@ -35,6 +35,7 @@ PULL_TIMEOUT_S = 3.0
 ROUTE_TIMEOUT_S = 2.0
 REFRESH_S = ROUTE_NS / 1e9
 PULL_BATCH = 32
+POLLERS = "maxq"  # the consumer group of all who poll
 NOT_WRITABLE = "not-writable"  # by the routes
 SUBSCRIPTION_FLAG = 4  # the request brings its own subscription, so no heartbeat is needed
 
@@ -274,10 +275,10 @@ class Session:
         if broker is None:
             return Fail("no-route", ext=asked or None)
         asked[BROKER] = broker
-        request = pull_of(queue, offset, consumer_group="maxq", count=PULL_BATCH)
+        request = pull_of(queue, offset, consumer_group=POLLERS, count=PULL_BATCH)
         try:
             answer = await self._pool.call(broker, request, timeout_s=PULL_TIMEOUT_S)
-            if answer.code not in _PULLED:
+            if answer.code not in PULLED:
                 self._routes.nudge()
                 code = {CODE: answer.code}
                 return Fail(error_of(answer.code, answer.remark), ext=asked | code)
@@ -307,7 +308,7 @@ def _place(msg_id: str) -> dict[str, Any]:
         return {}
 
 
-_PULLED = frozenset(
+PULLED = frozenset(
     {
         ResponseCode.SUCCESS,
         ResponseCode.PULL_NOT_FOUND,

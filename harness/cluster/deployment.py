@@ -171,14 +171,16 @@ class Deployment:
         """Which settings that were asked for each node says it has otherwise."""
         return await self.queries.otherwise(self.settings)
 
-    async def create_topics(self, topics: dict[str, int], alone: Collection[str] = ()) -> None:
+    async def create_topics(
+        self, topics: dict[str, int], alone: Collection[str] = (), groups: Collection[str] = ()
+    ) -> None:
         """Create topics on every broker, those that are `alone` only on the first broker set, and
-        wait until every name server routes to them.
+        wait until every name server routes to them; consumer `groups` as well.
 
         Raises:
             SetupFailed: a master refuses, or routes do not appear.
         """
-        await self._topics.create(topics, self.settings.topic_attributes, alone)
+        await self._topics.create(topics, self.settings.topic_attributes, alone, groups)
 
     # What can be done to them.
 

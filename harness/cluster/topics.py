@@ -1,10 +1,13 @@
-"""The topics of a run: they are made before it begins, and are where they must be.
+"""The topics and consumer groups of a run: they are made before it begins, and are where they must
+be, whatever brokers would make of themselves (`autoCreateTopicEnable`,
+`autoCreateSubscriptionGroup`).
 
 Asked from the observers' address, in RocketMQ's own requests. Units: seconds.
 """
 
 from collections.abc import Collection
 from functools import partial
+from typing import NamedTuple
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
 from maxq.harness.cluster.processes import START_TIMEOUT_S, Nodes
@@ -12,10 +15,11 @@ from maxq.harness.cluster.queries import Inquiry, SetupFailed, leads_now
 from maxq.harness.contracts.environment import Environment, Role
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Pool
-from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.bodies import SubscriptionGroupConfig
+from maxq.reference.wire.codes import RequestCode, ResponseCode, response_name
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import to_ext
-from maxq.reference.wire.node_headers import CreateTopicRequest, TopicRequest
+from maxq.reference.wire.node_headers import CreateTopicRequest, GroupRequest, TopicRequest
 from maxq.reference.wire.route import TopicRouteData
 
 TOPIC_TIMEOUT_S = 30.0
@@ -26,8 +30,15 @@ COPY_TIMEOUT_S = 15.0  # slaves copy tables every 12 s
 FIRST_COPY_S = 90
 
 
+class Left(NamedTuple):
+    """What some brokers leave to their masters to make: ``topic T`` or ``consumer group G``."""
+
+    what: str
+    brokers: list[str]
+
+
 class Topics:
-    """Makes topics.
+    """Makes topics and consumer groups.
 
     Args:
         environment: how brokers are asked.
@@ -46,9 +57,14 @@ class Topics:
         return list(self._made)
 
     async def create(
-        self, topics: dict[str, int], attributes: str, alone: Collection[str] = ()
+        self,
+        topics: dict[str, int],
+        attributes: str,
+        alone: Collection[str] = (),
+        groups: Collection[str] = (),
     ) -> None:
-        """Create topics on every broker that runs, and wait until every name server routes to them.
+        """Create topics on every broker that runs, and wait until every name server routes to them;
+        create consumer groups as well.
         Slaves may refuse, as they do up to 5.1.3: they copy their master's. Without controllers
         they are not asked, and must have copied them: until then one that acts has no tables.
 
@@ -56,13 +72,14 @@ class Topics:
             topics: how many queues each has.
             attributes: of all of them, as ``+message.type=NORMAL``.
             alone: those that only the first broker set gets.
+            groups: of consumers.
 
         Raises:
             SetupFailed: a master refuses, routes do not appear, or a slave of a pair lacks one.
         """
         sets = sorted({n.broker_set for n in self._inquiry.by_role(Role.BROKER)})
         async with probing(self._environment.observer_dial) as pool:
-            left: dict[str, list[str]] = {}
+            left: list[Left] = []
             for topic, queues in topics.items():
                 header = CreateTopicRequest(
                     topic=topic,
@@ -75,10 +92,7 @@ class Topics:
                 )
                 request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
                 of_topic = sets[:1] if topic in alone else sets
-                left[topic] = await self._create_on_each(pool, request, of_topic)
-                if not self._inquiry.pairs:
-                    # A set whose master dies before its slaves have copied the topic has lost it.
-                    await until(partial(self._known, pool, left[topic], topic), COPY_TIMEOUT_S)
+                left.append(await self._create(pool, f"topic {topic}", request, of_topic))
                 if not await until(partial(self._routed, pool, topic, of_topic), START_TIMEOUT_S):
                     raise SetupFailed(
                         f"topic {topic} is not routed to broker sets {', '.join(of_topic)} after "
@@ -86,42 +100,63 @@ class Topics:
                     )
 
             self._made += topics
-            for topic, slaves in left.items() if self._inquiry.pairs else ():
-                if not await until(partial(self._known, pool, slaves, topic), FIRST_COPY_S):
-                    raise SetupFailed(f"not every slave knows topic {topic} after {FIRST_COPY_S} s")
+            for group in groups:
+                body = SubscriptionGroupConfig(group_name=group).to_json()
+                request = Frame(code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+                left.append(await self._create(pool, f"consumer group {group}", request, sets))
+            for slaves in left if self._inquiry.pairs else ():
+                if not await until(partial(self._known, pool, slaves), FIRST_COPY_S):
+                    raise SetupFailed(f"not every slave knows {slaves.what} after {FIRST_COPY_S} s")
 
-    async def _create_on_each(self, pool: Pool, request: Frame, sets: Collection[str]) -> list[str]:
-        """Create a topic on all brokers of some sets that make it themselves; the others of them
+    async def _create(self, pool: Pool, what: str, request: Frame, sets: Collection[str]) -> Left:
+        """Create something on all brokers of some sets that make it themselves. Of the others, if
+        there are controllers, it is awaited that they have copied it: a set whose master dies
+        before has lost it."""
+        left = Left(what, await self._create_on_each(pool, what, request, sets))
+        if not self._inquiry.pairs:
+            await until(partial(self._known, pool, left), COPY_TIMEOUT_S)
+        return left
+
+    async def _create_on_each(
+        self, pool: Pool, what: str, request: Frame, sets: Collection[str]
+    ) -> list[str]:
+        """Create something on all brokers of some sets that make it themselves; the others of them
         are returned."""
         left = []
         for broker in self._inquiry.running_brokers():
             if broker.broker_set not in sets:
                 continue
             slave = self._inquiry.pairs and broker.replica
-            if slave or not await self._create_topic(pool, broker.name, request):
+            if slave or not await self._create_on(pool, broker.name, what, request):
                 left.append(broker.name)
         return left
 
-    async def _create_topic(self, pool: Pool, broker: str, request: Frame) -> bool:
-        """Create a topic on one broker; false where a slave leaves that to its master."""
+    async def _create_on(self, pool: Pool, broker: str, what: str, request: Frame) -> bool:
+        """Create something on one broker; false where a slave leaves that to its master."""
         address = self._nodes.address(broker)
         try:
             answer = await pool.call(address, request, timeout_s=TOPIC_TIMEOUT_S)
             made = answer.code == ResponseCode.SUCCESS
             refused = not made and await leads_now(pool, address)
         except (OSError, RemoteProtocolError) as error:
-            what = f"cannot make a topic: {type(error).__name__} {error}"
-            raise SetupFailed(await self._nodes.told(broker, what)) from None
+            why = f"cannot make {what}: {type(error).__name__} {error}"
+            raise SetupFailed(await self._nodes.told(broker, why)) from None
         if refused:
-            what = f"refuses a topic: {answer.code} {answer.remark}"
-            raise SetupFailed(await self._nodes.told(broker, what))
+            why = f"refuses {what}: {response_name(answer.code)} {answer.remark}"
+            raise SetupFailed(await self._nodes.told(broker, why))
         return made
 
-    async def _known(self, pool: Pool, brokers: list[str], topic: str) -> bool:
-        """Whether brokers have a topic."""
-        request = Frame(code=RequestCode.GET_TOPIC_CONFIG, ext=to_ext(TopicRequest(topic=topic)))
+    async def _known(self, pool: Pool, left: Left) -> bool:
+        """Whether brokers have what was left to their masters."""
+        kind, _, name = left.what.rpartition(" ")
+        if kind == "topic":
+            topic = to_ext(TopicRequest(topic=name))
+            request = Frame(code=RequestCode.GET_TOPIC_CONFIG, ext=topic)
+        else:
+            group = to_ext(GroupRequest(group=name))
+            request = Frame(code=RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, ext=group)
         try:
-            for broker in brokers:
+            for broker in left.brokers:
                 address = self._nodes.address(broker)
                 answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
                 if answer.code != ResponseCode.SUCCESS:

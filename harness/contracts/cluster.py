@@ -476,7 +476,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     side. `generator` says what a client does when it is its turn; the schedule of the run says when
     that is. `final_generator` runs after the heal and reads everything; None where there is nothing
     to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
-    replicas before the first fault; `alone` those that only the first broker set has. `shares` are
+    replicas before the first fault; `alone` those that only the first broker set has. `groups` are
+    its consumer groups, which exist before as well. `shares` are
     the keys that its first threads read, by thread. `look` is a short look at who lives and who
     leads, beside what happens at the end; `settling` is what clients do last before a long time
     without any disturbance and a fail-over; None where the workload has none.
@@ -489,6 +490,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     client: Callable[[int], Client]  # thread -> a fresh client
     topics: dict[str, int]
     alone: dict[str, int] = {}
+    groups: tuple[str, ...] = ()
     shares: tuple[tuple[int, ...], ...] = ()
     look: Generator | None = None
     settling: Generator | None = None

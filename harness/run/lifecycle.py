@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 
 from maxq.harness.client.session import RouteBook
+from maxq.harness.client.trial import TOPIC as TRIAL_TOPIC
+from maxq.harness.client.trial import Trial
 from maxq.harness.cluster.deployment import Deployment, until
 from maxq.harness.contracts.cluster import Electing
-from maxq.harness.contracts.environment import Capability, Environment
+from maxq.harness.contracts.environment import Capability, Environment, Role
 from maxq.harness.contracts.outcome import Ok, Outcome
 from maxq.harness.contracts.target import Target
 from maxq.harness.run import interpreter
@@ -33,11 +35,12 @@ from maxq.histories.fault_facts import (
     ELECT_MASTER,
     INSPECT,
     LAST_LOOK,
+    TRIAL,
 )
 from maxq.histories.grounds import conclusion, declaration
 from maxq.histories.jsonl import JournalWriter
 from maxq.histories.observed import LATE_MS
-from maxq.histories.op import Op
+from maxq.histories.op import NEMESIS, Op
 from maxq.histories.store import Run
 from maxq.nemeses.catalogue import facts_of, needs_of
 from maxq.nemeses.feasibility import check, possible
@@ -209,9 +212,7 @@ async def _drive(
             wall_ms=context.wall_ms,
         )
         composed = Composed(make_workloads(making))
-        routes.watch(composed.topics)
-        await cluster.create_topics(composed.topics, composed.alone)
-        await routes.refresh()
+        refused = await _made_and_tried(cluster, composed, routes, group, context)
         lateness = Lateness()
         tasks = [group.create_task(routes.run())]
         if context.real:
@@ -225,9 +226,10 @@ async def _drive(
         kinds = BUILT_IN.with_(facts)
 
         def stopped() -> bool:
-            return stop.heard(round((loop.time() - zero) * 1e9))
+            return bool(refused) or stop.heard(round((loop.time() - zero) * 1e9))
 
         recorder.append(at(declaration(grounds_of(options), facts), loop.time() - zero))
+        _note_refusal(refused, recorder, context, loop.time() - zero)
         try:
             await interpreter.run(
                 steps(options, composed, script, kinds, stopped=stopped),
@@ -247,6 +249,41 @@ async def _drive(
             for task in tasks:
                 task.cancel()
             routes.close()
+
+
+async def _made_and_tried(
+    cluster: Deployment,
+    composed: Composed,
+    routes: RouteBook,
+    group: asyncio.TaskGroup,
+    context: RunContext,
+) -> str:
+    """Make what clients need, and say what they are refused all the same; empty: nothing."""
+    context.progress.say("making topics and consumer groups, and trying them")
+    topics = {TRIAL_TOPIC: 1, **composed.topics}
+    await cluster.create_topics(topics, composed.alone, composed.groups)
+    if cluster.settings.alone:  # what does not serve yet
+        routes.watch(composed.topics)
+        await routes.refresh()
+        return ""
+    routes.watch(topics)
+    await routes.refresh()
+    sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
+    places = {t: (n, sets[:1] if t in composed.alone else sets) for t, n in topics.items()}
+    trial = Trial(routes, cluster.dial, group, born_ms=context.wall_ms())
+    refused = await trial.refused(places, composed.groups)
+    routes.watch(composed.topics)
+    return refused
+
+
+def _note_refusal(
+    refused: str, recorder: JournalRecorder, context: RunContext, after_s: float
+) -> None:
+    """Record what clients were refused before the run, where they were."""
+    if refused:
+        context.progress.say(f"the run ends at once: {refused}")
+        for value in (None, {"cluster": {"holds": False, "refused": refused}}):
+            recorder.append(at(Op("info", NEMESIS, TRIAL, value), after_s))
 
 
 def at(op: Op, after_s: float) -> Op:

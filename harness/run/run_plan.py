@@ -271,6 +271,11 @@ class Composed:
         return of_all | self.alone
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The consumer groups of all clients."""
+        return tuple(dict.fromkeys(group for w in self._workloads for group in w.groups))
+
+    @property
     def alone(self) -> dict[str, int]:
         """Those that only the first broker set has."""
         return {topic: count for w in self._workloads for topic, count in w.alone.items()}

@@ -187,6 +187,8 @@ LEFT_OUT: Mapping[str, str] = {
         ),
         "of brokers without controllers, and none is generated",
     ),
+    "not-readable": "messages that are taken at the end and given to nobody, and a made-up queue "
+    "gives what it took",
     "shown-otherwise": "of answers with a set's raw group, and none is generated",
     "silent-broker-listed": "a silence as long as an eviction, and none is generated",
     "reset-broker-not-listed": "connections that were reset, and none is generated",

@@ -97,7 +97,7 @@ def test_everything_of_a_node_is_collected_once() -> None:
 def test_a_broker_that_dies_during_the_set_up_is_named_with_the_end_of_its_log() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         environment.crash("b2-0")
-        with pytest.raises(SetupFailed, match=r"^b2-0 cannot make a topic: .*its node.log ends: {"):
+        with pytest.raises(SetupFailed, match=r"^b2-0 cannot make topic t: .*its node.log ends: {"):
             await cluster.create_topics({"t": 2})
 
     with_cluster(main)

@@ -1,0 +1,120 @@
+"""Before the first fault: does every client of a run get what it needs from the cluster?
+
+One message is sent to each broker set and read back, on a topic of its own, so that nobody who
+judges the run meets it; every queue of every topic is read from, and each consumer group reads.
+What is refused is tried again for a while. An answer that stays is the cluster's own, and the run
+has nothing to find out. Units: seconds.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+
+from maxq.harness.client.probes import until
+from maxq.harness.client.session import (
+    PULL_TIMEOUT_S,
+    PULLED,
+    QueueName,
+    RouteBook,
+    Session,
+    pull_of,
+)
+from maxq.harness.contracts.error_classes import error_of, error_words
+from maxq.harness.contracts.outcome import Fail, Ok
+from maxq.histories.observed import UNASKED
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import Dial, Pool
+
+TOPIC, BODY = "maxq-trial", b"trial"
+TRY_S = 15.0  # for how long what is refused is tried again
+Answer = list[str]  # what was answered instead; empty: all is well
+
+
+class Trial:
+    """Clients that send and read before the run.
+
+    Args:
+        routes: where masters are, of the topics too.
+        dial: how brokers are reached.
+        group: the run's tasks.
+        born_ms: the wall clock of messages.
+    """
+
+    def __init__(
+        self, routes: RouteBook, dial: Dial, group: asyncio.TaskGroup, *, born_ms: int
+    ) -> None:
+        self._routes = routes
+        self._session = Session(routes, dial, group)
+        self._pool = Pool(group, dial=dial)
+        self._born_ms = born_ms
+
+    async def refused(
+        self, places: Mapping[str, tuple[int, Collection[str]]], groups: Collection[str]
+    ) -> str:
+        """What no client could do, and what was answered; empty: everybody can do everything.
+
+        Args:
+            places: of each topic the number of queues and the broker sets.
+            groups: the consumer groups.
+        """
+        sets = places[TOPIC][1]
+        try:
+            for name in sets:
+                home, more = QueueName(TOPIC, name, 0), f" of broker set {name}"
+                if why := await _settled(partial(self._send, home)):
+                    return f"no producer can send to a queue{more}: {' '.join(why)}"
+                if why := await _settled(partial(self._read_back, home)):
+                    return f"no consumer can read a message{more}: {' '.join(why)}"
+                for group in groups:
+                    if why := await _settled(partial(self._read, home, group)):
+                        return f"no consumer of group {group} can read{more}: {' '.join(why)}"
+            for topic, (queues, homes) in places.items():
+                for queue in (QueueName(topic, b, n) for b in homes for n in range(queues)):
+                    if why := await _settled(partial(self._read, queue, next(iter(groups)))):
+                        return f"no consumer can read {topic} of broker set {queue.broker_set}: " \
+                               f"{' '.join(why)}"  # fmt: skip
+        finally:
+            self._session.close()
+            self._pool.close()
+        return ""
+
+    async def _send(self, queue: QueueName) -> Answer:
+        sent = await self._session.send(queue, BODY, born_ms=self._born_ms)
+        return [] if isinstance(sent, Ok) else _words(sent.error)
+
+    async def _read_back(self, queue: QueueName) -> Answer:
+        found = await self._session.poll(queue, 0)
+        if isinstance(found, Fail):
+            return _words(found.error)
+        return [] if found.messages else ["it is not shown"]
+
+    async def _read(self, queue: QueueName, consumer_group: str) -> Answer:
+        master = self._routes.master(queue.topic, queue.broker_set)
+        if master is None:
+            self._routes.nudge()
+            return [UNASKED["no-route"]]
+        request = pull_of(queue, 0, consumer_group=consumer_group, count=1)
+        try:
+            answer = await self._pool.call(master, request, timeout_s=PULL_TIMEOUT_S)
+        except (OSError, RemoteProtocolError) as error:
+            return error_words(error)
+        return [] if answer.code in PULLED else error_of(answer.code, answer.remark)
+
+
+def _words(error: object) -> Answer:
+    if isinstance(error, list):
+        return [str(part) for part in error if part]
+    return [UNASKED.get(str(error), str(error))]
+
+
+async def _settled(attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The last answer: none once it is well."""
+    why: Answer = []
+
+    async def well() -> bool:
+        nonlocal why
+        why = await attempt()
+        return not why
+
+    await until(well, TRY_S)
+    return why
