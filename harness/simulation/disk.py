@@ -15,6 +15,9 @@ Each file, and each folder, keeps a journal of what could still be undone. A ker
 back by and by, so does this disk: a journal holds `JOURNAL_MAX` operations, older ones are durable.
 A file that is in `files` without a journal (a test put it there) is durable as it is.
 
+The zeros by which a file is grown are a hole at its end, which takes no memory: a log of RocketMQ's
+default size, 1 GiB, costs what is written to it.
+
 A disk may be faulty (`SimDisk.set_fault`): full, slow, frozen, or read a bit of a file as another.
 Times are drawn for the file and the millisecond; what survives a loss of power is drawn for the
 file, the place of the write in it and how often that was written.
@@ -38,6 +41,7 @@ from maxq.reference.records import invariant
 SYNC_NS = (200_000, 2_000_000)
 SECTOR = 512
 JOURNAL_MAX = 1000
+HOLE_MIN = 1 << 20  # fewer zeros are bytes as any others
 KEPT_SHARES = (0, 300_000, 600_000, 900_000)  # of a million unsynced writes; drawn at each loss
 TORN_SHARE = 500_000  # of a million writes that are not kept
 CUT_AT_BYTE_SHARE = 500_000  # of a million torn writes; the others are cut at a sector
@@ -81,17 +85,39 @@ class _Write(msgspec.Struct, frozen=True, gc=False):
 
     offset: int  # of a change of size: the new size
     data: bytes | None
-    before: bytes  # what was there
+    before: bytes  # what was there, without what was a hole
     size: int  # of the file before
 
 
 class Content(bytearray):
-    """What a file holds in the page cache, and what of it could still be lost."""
+    """What a file holds in the page cache, and what of it could still be lost. `hole` zeros follow
+    its bytes."""
 
     def __init__(self, data: bytes | bytearray = b"") -> None:
         super().__init__(data)
         self.journal: Journal[_Write] = Journal()
         self.modified_ms = 0  # by the machine's wall clock
+        self.hole = 0
+
+    @property
+    def size(self) -> int:
+        """How long the file is, in bytes."""
+        return len(self) + self.hole
+
+    def resize(self, size: int) -> None:
+        """Cut the file, or grow it by zeros."""
+        room = size - len(self)
+        if room < 0:
+            del self[size:]
+        self.hole = room if room >= HOLE_MIN else 0
+        self.extend(bytes(max(0, room - self.hole)))
+
+    def write(self, offset: int, data: bytes | bytearray) -> None:
+        """Put bytes in their place; the file grows where they need it."""
+        size = max(self.size, offset + len(data))
+        self.extend(bytes(max(0, offset - len(self))))
+        self[offset : offset + len(data)] = data
+        self.hole = size - len(self)
 
     def lose(self, draws: Draws, kept_share: int) -> int:
         """Lose power; returns the number of bytes that were lost."""
@@ -113,20 +139,18 @@ class Content(bytearray):
         return lost
 
     def _undo(self, op: _Write) -> None:
-        if op.data is None:
-            del self[op.size :]
-            self.extend(op.before)
-        else:
-            self[op.offset : op.offset + len(op.before)] = op.before
-            del self[op.size :]
+        if op.before:
+            self.write(op.offset, op.before)
+        if op.data is not None:  # what it wrote into a hole is zeros again
+            at = op.offset + len(op.before)
+            self[at : op.offset + len(op.data)] = bytes(len(op.data) - len(op.before))
+        self.resize(op.size)
 
     def _redo(self, op: _Write, kept: int) -> None:
-        if len(self) < op.offset:
-            self.extend(bytes(op.offset - len(self)))
         if op.data is None:
-            del self[op.offset :]
+            self.resize(op.offset)
         else:
-            self[op.offset : op.offset + kept] = op.data[:kept]
+            self.write(op.offset, op.data[:kept])
 
 
 def _torn(draws: Draws, key: tuple[int, ...], op: _Write) -> int:
@@ -137,6 +161,10 @@ def _torn(draws: Draws, key: tuple[int, ...], op: _Write) -> int:
     if draws.chance(CUT_AT_BYTE_SHARE, CUT_AT_BYTE, *key):
         return kept
     return max(0, kept - (op.offset + kept) % SECTOR)
+
+
+def _size(content: bytearray) -> int:
+    return content.size if isinstance(content, Content) else len(content)
 
 
 def folders_above(path: str) -> list[str]:
@@ -151,49 +179,47 @@ class SimFile:
     def __init__(self, disk: "SimDisk", data: bytearray, path: str = "") -> None:
         self._disk = disk
         self._path = path
-        self._data = data
-        self._journal = data.journal if isinstance(data, Content) else Journal[_Write]()
+        self._data = data if isinstance(data, Content) else Content(data)
+        self._journal = self._data.journal
         self._closed = False
 
-    def _live(self) -> bytearray:
+    def _live(self) -> Content:
         if self._closed:
             raise OSError(errno.EBADF, "bad file descriptor")
         return self._data
 
     def size(self) -> int:
-        return len(self._live())
+        return self._live().size
 
     def pread(self, length: int, offset: int) -> bytes:
-        data = bytes(self._live()[offset : offset + length])
+        content = self._live()
+        data = bytes(content[offset : offset + length])
+        if content.hole and len(data) < length:
+            data = data.ljust(min(length, max(0, content.size - offset)), b"\0")
         return data if self._disk.misread is None else self._disk.seen(self._path, data, offset)
 
     def pwrite(self, data: bytes, offset: int) -> None:
         content = self._live()
         if not data:
             return
-        size = len(content)
+        size = content.size
         end = offset + len(data)
         self._disk.refuse_if_full()
         self._disk.charge(max(end - size, 0))
         before = bytes(content[offset:end])
         self._disk.touch(content)
         self._journal.add(_Write(offset, bytes(data), before, size))
-        if offset > size:
-            content.extend(bytes(offset - size))
-        content[offset:end] = data
+        content.write(offset, data)
 
     def truncate(self, size: int) -> None:
         content = self._live()
-        before = len(content)
+        before = content.size
         if size > before:
             self._disk.refuse_if_full()
         self._disk.charge(size - before)
         self._disk.touch(content)
         self._journal.add(_Write(size, None, bytes(content[size:]), before))
-        if size < before:
-            del content[size:]
-        else:
-            content.extend(bytes(size - before))
+        content.resize(size)
 
     async def sync(self) -> None:
         self._live()
@@ -360,7 +386,7 @@ class SimDisk:
         invariant(old.rpartition("/")[0] == new.rpartition("/")[0],
                   "a simulated rename stays in its folder", old=old, new=new)  # fmt: skip
         replaced = self.files.get(new)
-        self.charge(-len(replaced or b""))
+        self.charge(0 if replaced is None else -_size(replaced))
         self.files[new] = moved = self.files.pop(old)
         self._renamed(new, partial(self._undo_rename, old, moved, new, replaced))
 
@@ -377,7 +403,7 @@ class SimDisk:
         if path not in self.files:
             raise self._absent(path)
         content = self.files.pop(path)
-        self.charge(-len(content))
+        self.charge(-_size(content))
         self._renamed(path, partial(self.files.__setitem__, path, content))
 
     def list(self, folder: str) -> list[str]:
@@ -414,15 +440,19 @@ class SimDisk:
 
     def install(self, path: str, data: bytes) -> None:
         """Put a file there that was there before the machine was switched on."""
-        self.charge(len(data) - len(self.files.get(path, b"")))
-        self.files[path] = self._touched(Content(data))
+        before = self.files.get(path, bytearray())
+        content = Content(data)
+        if isinstance(before, Content) and len(before) == len(data):
+            content.hole = before.hole  # other bytes in the place of those that were read
+        self.charge(content.size - _size(before))
+        self.files[path] = self._touched(content)
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it, as if it had never been there: what
         remains of these folders outlasts a loss of power."""
         below = path.rstrip("/") + "/"
         for name in [n for n in self.files if n == path or n.startswith(below)]:
-            self.charge(-len(self.files.pop(name)))
+            self.charge(-_size(self.files.pop(name)))
             self._locks.pop(name, None)
         self._made = {f for f in self._made if f != below[:-1] and not f.startswith(below)}
         gone = {path.rstrip("/"), path.rpartition("/")[0]}
@@ -448,5 +478,5 @@ class SimDisk:
         for path, content in sorted(self.files.items()):
             if isinstance(content, Content):
                 lost += content.lose(draws.of("file", path), kept_share)
-        self._room = self._capacity - sum(map(len, self.files.values()))
+        self._room = self._capacity - sum(map(_size, self.files.values()))
         return Lost(byte_count=lost, name_count=names)
