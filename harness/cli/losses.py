@@ -14,13 +14,15 @@ from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.testing import resolved, said_of_files
 from maxq.harness.contracts.target import SHIPPED
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.experiments.losses import Losses, table
+from maxq.harness.environments.choose import SIMULATED
+from maxq.harness.experiments.losses import Losses, advice, table
 from maxq.harness.run import doctor
 from maxq.harness.schedule.options import Options
 from maxq.histories.store import write_whole
 from maxq.nemeses.catalogue import NO_FAULT
 
 MARKDOWN, FOLDER = "losses.md", "losses"
+TRIES_MAX = 20
 SEED = 1  # where none is asked for: the same command goes on
 EPILOG = """
 \b
@@ -34,6 +36,17 @@ Examples:
 @section("Where", ENVIRONMENT)
 @cluster()
 @load(workload=("queue",), nemesis=(NO_FAULT,), shown="each that the environment can do")
+@section(
+    "Advice",
+    click.option(
+        "--try-fix",
+        "tries",
+        type=click.IntRange(0, TRIES_MAX),
+        default=None,
+        show_default="1 in the simulator, else 0",
+        help="where something was lost, try which settings would have kept it: each so many times",
+    ),
+)
 def losses(**given: Any) -> int:
     """Say what a cluster with your settings loses: a run for each fault, and one table.
 
@@ -44,11 +57,14 @@ def losses(**given: Any) -> int:
     given["seed"] = SEED if given["seed"] is None else given["seed"]
     if flat(given["nemesis"]) == [NO_FAULT]:
         given["nemesis"] = (ALL,)
+    tries = given.pop("tries")
     options = resolved(given, place)
+    tries = int(options.environment == SIMULATED) if tries is None else tries
     # Faults with power would have brokers sync, which only they who ask for that do.
     keys = {SYNCED.key: DEFAULTS[SYNCED.key], **options.keys}
     options = msgspec.structs.replace(options, keys=keys)
-    found = Losses(place.store.resolve() / FOLDER, options, base_image=place.base_image)
+    folder = place.store.resolve() / FOLDER
+    found = Losses(folder, options, base_image=place.base_image, tries=tries)
     for line in said_of_files(options):
         echo(line, err=True)
     steps = Steps("faults", len(found.rows()))
@@ -58,7 +74,7 @@ def losses(**given: Any) -> int:
         worst = max(rows, key=lambda row: row.messages.lost or 0, default=None)
         lost = worst.messages.lost if worst else 0
         most = f"most lost by {worst.fault}: {lost:,}" if worst and lost else ""
-        now = f"now: {left[0]}" if left else ""
+        now = f"now: {left[0] if left else found.to_try() or 'done'}"
         return steps.line(len(rows), len(found.faults), most, now)
 
     def show() -> None:
@@ -66,6 +82,7 @@ def losses(**given: Any) -> int:
             f"{options.running} in {options.environment}, {_settings(options)}; "
             f"{options.timing} timing, {options.time_limit_ns // 1_000_000_000} s a fault", "",
             *table(found.rows()),
+            *(line for row in found.rows() for line in advice(row, found.trials(row.fault))),
         ))  # fmt: skip
         write_whole(place.store.resolve() / FOLDER / MARKDOWN, f"{text}\n".encode())
         echo(text)

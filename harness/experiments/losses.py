@@ -1,12 +1,14 @@
 """What settings lose: the same cluster and load under one fault after the other, as a table.
 
 Each fault has a run of its own, so that what was lost and how long nothing was taken is its doing.
+Where something was lost, it is made again with other settings (`maxq.harness.experiments.fixes`).
 Runs are kept in a journal by the command that repeats them, so that what was cut off goes on and a
 change of settings begins anew.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,6 +16,7 @@ from maxq.checkers.core.api import Valid
 from maxq.checkers.judgement.lost import Lost
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
+from maxq.harness.experiments import fixes
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.run import plugins
@@ -26,6 +29,17 @@ from maxq.harness.schedule.options import Options
 HEAD = ("fault", "strikes", "lost of acknowledged", "shown, then gone", "unavailable for at most",
         "broken promises")  # fmt: skip
 NO_STRIKE = "not measured (no strike)"
+
+
+class Job(NamedTuple):
+    """A run: under one fault, with a change of settings, if any; the how manieth of these."""
+
+    fault: str
+    fix: fixes.Fix | None = None
+    number: int = 0
+
+    def __str__(self) -> str:
+        return self.fault if self.fix is None else f"{self.fault} with {self.fix}"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,46 +88,92 @@ class Losses:
         folder: of the journal and of the runs.
         options: how each is set up; its faults are the rows.
         base_image: of the docker engine.
+        tries: how often each change of settings is tried, where something was lost; 0: never.
     """
 
-    def __init__(self, folder: Path, options: Options, *, base_image: str = "") -> None:
+    def __init__(
+        self, folder: Path, options: Options, *, base_image: str = "", tries: int = 0
+    ) -> None:
         self.faults = options.nemesis
+        self._tries = tries
         self._folder = folder
         self._options = options
         self._base_image = base_image
         folder.mkdir(parents=True, exist_ok=True)
-        self._all = resumed(folder / JOURNAL, Row)
+        rows = resumed(folder / JOURNAL, Row)
+        self._all = {row.repeat: row for row in rows if row.source == _source()}
 
     def rows(self) -> list[Row]:
         """What is done of what was asked for, by this source, in the order of the faults."""
-        wanted = {self._of(fault).command(): fault for fault in self.faults}
-        mine = {r.repeat: r for r in self._all if r.repeat in wanted and r.source == _source()}
-        return [mine[command] for command in wanted if command in mine]
+        found = (self._done(Job(fault)) for fault in self.faults)
+        return [row for row in found if row is not None]
 
     def missing(self) -> list[str]:
         """The faults whose run is not done."""
         done = {row.fault for row in self.rows() if not row.error}
         return [fault for fault in self.faults if fault not in done]
 
+    def trials(self, fault: str) -> list[fixes.Trial]:
+        """What came of changes of settings under a fault, those that kept everything first."""
+        found = [
+            fixes.Trial(fix=str(fix), messages=tuple(row.messages for row in rows))
+            for fix, rows in self._tried(fault).items()
+        ]
+        return sorted(found, key=lambda trial: not trial.kept)
+
+    def to_try(self) -> Job | None:
+        """The next change of settings that is to be tried, under a fault that lost something."""
+        for row in self.rows():
+            if not (row.messages.lost or row.messages.gone) or not self._tries:
+                continue
+            tried = self._tried(row.fault)
+            short = [fix for fix, rows in tried.items() if len(rows) < self._tries]
+            kept = {fix: fixes.Trial(fix="", messages=tuple(r.messages for r in rows)).kept
+                    for fix, rows in tried.items()}  # fmt: skip
+            alone = fixes.singles(self._of(Job(row.fault)))
+            fix = short[0] if short else fixes.next_fix(alone, kept)
+            if fix is not None:
+                return Job(row.fault, fix, len(tried.get(fix, ())))
+        return None
+
+    def _tried(self, fault: str) -> dict[fixes.Fix, list[Row]]:
+        """The runs with each change that was tried."""
+        alone = fixes.singles(self._of(Job(fault)))
+        found = {}
+        for fix in (*alone, *fixes.pairs(alone)):
+            jobs = (Job(fault, fix, number) for number in range(self._tries))
+            if rows := [row for job in jobs if (row := self._done(job)) is not None]:
+                found[fix] = rows
+        return found
+
+    def _done(self, job: Job) -> Row | None:
+        """A run that was made by this source, as far as it is in the journal."""
+        return self._all.get(self._of(job).command())
+
     def run(self, say: Callable[[str], None]) -> None:
         """Make the runs that are missing; each that does not come up is tried once."""
         failed: set[str] = set()
 
-        def next_fault(_: Collection[str]) -> str | None:
-            return next((f for f in self.missing() if f not in failed), None)
+        def next_job(_: Collection[Job]) -> Job | None:
+            fault = next((f for f in self.missing() if f not in failed), None)
+            return self.to_try() if fault is None else Job(fault)
 
-        for fault, row in run_missing(next_fault, self._measured, self._folder, inline=True):
-            if row.error:
-                failed.add(fault)
-            self._all.append(row)
+        for job, row in run_missing(next_job, self._measured, self._folder, inline=True):
+            if row.error and job.fix is None:
+                failed.add(job.fault)
+            self._all[row.repeat] = row
             append(self._folder / JOURNAL, row)
-            say(f"{fault}: {row.error or said(row)}  {row.run}".rstrip())
+            say(f"{job}: {row.error or said(row)}  {row.run}".rstrip())
 
-    def _of(self, fault: str) -> Options:
-        return msgspec.structs.replace(self._options, nemesis=(fault,))
+    def _of(self, job: Job) -> Options:
+        options = msgspec.structs.replace(self._options, nemesis=(job.fault,))
+        if job.fix is None:
+            return options
+        options = fixes.changed(options, job.fix)
+        return msgspec.structs.replace(options, seed=options.seed + job.number)
 
-    def _measured(self, fault: str) -> Row:
-        options = self._of(fault)
+    def _measured(self, job: Job) -> Row:
+        options, fault = self._of(job), job.fault
         context = RunContext(base_image=self._base_image, stop=Stop(at_once=True))
         try:
             judged = run_test(options, self._folder / "runs", quiet=True, context=context)
@@ -154,3 +214,16 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         yield f"| {' | '.join(padded)} |"
         if not number:
             yield f"|{'|'.join('-' * (width + 2) for width in widths)}|"
+
+
+def advice(row: Row, trials: Sequence[fixes.Trial]) -> Iterator[str]:
+    """What trying said of settings under a fault that lost something, a line each."""
+    if not trials:
+        return
+    kept = sum(trial.kept for trial in trials)
+    yield ""
+    of = f"{kept} of {len(trials)} kept everything"
+    yield f"The run of {row.fault} again, with other settings ({of}):"
+    width = max(len(trial.fix) for trial in trials)
+    for trial in trials:
+        yield f"  {'kept' if trial.kept else '    '}  {trial.fix:{width}}  {trial.said}"

@@ -1,0 +1,95 @@
+"""Which settings are tried where something was lost, and in which order."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxq.checkers.judgement.lost import Lost
+from maxq.harness.experiments.fixes import (
+    IN_PAIRS,
+    WITH_CONTROLLERS,
+    Fix,
+    Trial,
+    changed,
+    next_fix,
+    pairs,
+    singles,
+)
+from maxq.harness.experiments.losses import Row, advice
+from maxq.harness.schedule.options import Options
+
+SHIPPED = Options(environment="simulated", seed=1, profile="P-SHIPPED")
+PAIR = Options(
+    environment="simulated", seed=1, profile="P-SHIPPED", controllers=0, replicas=2,
+    keys={"broker:brokerRole": "ASYNC_MASTER", "b0-0:flushDiskType": "ASYNC_FLUSH"},
+)  # fmt: skip
+ALL_ACK = Fix((("broker:allAckInSyncStateSet", "true"),))
+
+
+def test_only_what_is_not_set_is_tried() -> None:
+    assert [str(fix) for fix in singles(SHIPPED)] == [
+        "flushDiskType=SYNC_FLUSH", "allAckInSyncStateSet=true", "minInSyncReplicas=2",
+        "inSyncReplicas=2",
+    ]  # fmt: skip
+    safe = Options(environment="simulated", seed=1, profile="P-SAFE")
+    assert ALL_ACK not in singles(safe)
+    pool = Options(
+        environment="simulated", seed=1, keys={"broker:transientStorePoolEnable": "true"}
+    )
+    assert str(singles(pool)[0]) == "transientStorePoolEnable=false"
+    assert "brokerRole=SYNC_MASTER" in map(str, singles(PAIR))
+
+
+def test_a_change_counts_for_every_node() -> None:
+    """What one node has otherwise would undo it there."""
+    found = changed(PAIR, Fix((("broker:flushDiskType", "SYNC_FLUSH"),)))
+    assert found.keys == {"broker:brokerRole": "ASYNC_MASTER", "broker:flushDiskType": "SYNC_FLUSH"}
+    assert found.seed == PAIR.seed
+
+
+@given(st.sets(st.integers(0, 30)), st.booleans())
+def test_every_single_change_is_tried_then_pairs_until_one_keeps_everything(
+    keep: set[int], pair: bool
+) -> None:
+    """It ends, tries nothing twice, and stops only where something kept all or nothing is left."""
+    options = PAIR if pair else SHIPPED
+    tried: dict[Fix, bool] = {}
+    alone = singles(options)
+    while (fix := next_fix(alone, tried)) is not None:
+        assert fix not in tried
+        tried[fix] = len(tried) in keep
+    assert list(tried)[: len(alone)] == alone
+    if not any(tried.values()):
+        assert len(tried) == len(alone) + len(list(pairs(alone)))
+
+
+def test_what_was_not_judged_has_kept_nothing() -> None:
+    kept = Lost(lost=0, acknowledged=9, gone=0, why="")
+    assert Trial(fix="x", messages=(kept, kept)).kept
+    for other in (Lost(), Lost(lost=1, acknowledged=9, gone=0, why=""),
+                  Lost(lost=0, acknowledged=9, gone=2, why="")):  # fmt: skip
+        assert not Trial(fix="x", messages=(kept, other)).kept
+
+
+def test_advice_is_what_was_tried() -> None:
+    row = Row(fault="kill", repeat="maxq test", source="x")
+    lost = Lost(lost=3, acknowledged=90, gone=2, why="")
+    kept = Lost(lost=0, acknowledged=80, gone=0, why="")
+    lines = list(
+        advice(row, [Trial(fix="a=1", messages=(kept,)), Trial(fix="b=2", messages=(lost,))])
+    )
+    assert lines == [
+        "",
+        "The run of kill again, with other settings (1 of 2 kept everything):",
+        "  kept  a=1  0 of 80 lost",
+        "        b=2  3 of 90 lost, 2 shown and then gone",
+    ]
+    assert list(advice(row, [])) == []
+
+
+def test_each_change_is_of_settings_that_count() -> None:
+    """A key that nobody knows would be tried in vain."""
+    from maxq.harness.targets.known_keys import fault, value_fault
+
+    for settings in (*WITH_CONTROLLERS, *IN_PAIRS):
+        for key, value in settings:
+            assert fault(key) == value_fault(key, value) == ""
