@@ -1,10 +1,10 @@
-"""Sends by columns: which of them can say something of recoveries.
+"""Sends by columns: which of them can say something of recoveries, or of what failed in a row.
 
 Of a batch those are kept that may be the ones looked for in the whole history. Whatever is not
 plain is kept as well.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -42,6 +42,34 @@ def around(rows: Rows, chosen: Ints, strikes: Sequence[int]) -> Ints:
                 at += 1
             kept += mine[at : at + 1].tolist()
     return chosen[np.unique(np.array(kept, np.int64))]
+
+
+def failing(rows: Rows, chosen: Ints, served: Callable[[object], bool], *, by_set: bool) -> Ints:
+    """Of completed operations those that failed, and of each kind the successes before and after
+    each of them: of a batch the first and the last one as well.
+
+    Args:
+        rows: a batch.
+        chosen: operations, by row.
+        served: whether an operation with that error is a success all the same.
+        by_set: whether the successes of each broker set are looked at alone.
+    """
+    done = chosen[(rows.type[chosen] != INVOKE) & (rows.begun[chosen] >= 0)]
+    errors, code = rows.errors(done)
+    right = np.array([served(error) for error in errors] + [False], np.bool_)
+    ok = (rows.type[done] == OK) | right[code]
+    failed, good = done[~ok], done[ok]
+    group, odd = rows.f[good].astype(np.int64), np.zeros(len(good), np.bool_)
+    if by_set:
+        node, odd = _nodes(rows, good)
+        group = group * (int(node.max(initial=0)) + 1) + node
+    kept = [failed, good[odd]]
+    for number in distinct(group[~odd]):
+        mine = good[~odd & (group == number)]
+        behind = np.searchsorted(mine, failed)
+        near = np.concatenate([behind - 1, behind, [0, len(mine) - 1]])
+        kept.append(mine[np.unique(near[(near >= 0) & (near < len(mine))])])
+    return np.unique(np.concatenate(kept))
 
 
 def _nodes(rows: Rows, chosen: Ints) -> tuple[Ints, Mask]:

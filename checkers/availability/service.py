@@ -321,7 +321,7 @@ def _not_served(
         "acknowledged": taken,
         "after-ms": after_ns // 1_000_000,
         "bound-ms": context.recovery_ns // 1_000_000,
-        "answer": answer,
+        **({"answers": answer} if answer else {}),
     }
     failed = [at for _, p in probes for at in p.failed][-NAMED_MAX:]
     ops = (*((rest.at,) if rest.at >= 0 else ()), *failed, *without.values())

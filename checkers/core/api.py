@@ -116,14 +116,47 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients were answered so many times in a stretch; the first and last time in ns."""
+
+    name: str
+    count: int
+    first_ns: int
+    last_ns: int
+
+
+class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which operations of one kind, `f`, failed and none was ok.
+
+    `set` is the broker set that was asked; empty where a run has one, or it is unknown. Times are
+    ns of the history; `first` and `last` are the indices of the completions between which it lies,
+    of which `failed` are its own. `answers` are the most frequent ones, the earliest first.
+    """
+
+    f: str
+    set: str = ""
+    from_ns: int
+    until_ns: int
+    first: int
+    last: int
+    failed: int
+    answers: tuple[Answer, ...]
+
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.from_ns
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a checker found. `counts` are plain numbers. `gate`: why the run proves nothing whatever
-    its claims came to; empty where it does. `harms` are the losses that it reports as one each."""
+    its claims came to; empty where it does. `harms` are the losses that it reports as one each,
+    `stretches` the times without success that it saw."""
 
     checker: str
     claim_verdicts: tuple[ClaimVerdict, ...] = ()
     anomalies: tuple[Anomaly, ...] = ()
     harms: tuple[Harm, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     gate: str = ""
 

@@ -17,6 +17,7 @@ from maxq.checkers.evidence.story import concerns
 from maxq.checkers.judgement.cuts import in_short
 from maxq.checkers.judgement.phrases import said
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.judgement.stretches import ANSWERS
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_REPLICA
 from maxq.histories.op import Op
@@ -185,9 +186,10 @@ def _row(
     nodes = tuple(sorted(named or answered))
     epochs = [a.detail.get("epoch") for a in anomalies]
     epoch = epochs[0] if epochs and all(e == epochs[0] for e in epochs) else None
+    answers = [f": {a.detail[ANSWERS]}" for a in anomalies if ANSWERS in a.detail]
     row = Row(
         number=number,
-        what=said(first.kind, count),
+        what=said(first.kind, count) + "".join(answers[:1]),
         claims=first.claims,
         broken=first.broken,
         found=count,

@@ -23,6 +23,7 @@ from maxq.checkers.core.api import (
     ClaimVerdict,
     Context,
     Harm,
+    Stretch,
     Valid,
     Verdict,
     crashed,
@@ -34,6 +35,7 @@ from maxq.checkers.evidence.harms import findings
 from maxq.checkers.evidence.harms import plain as plain_harms
 from maxq.checkers.judgement.grounds import Standing, standing_of
 from maxq.checkers.judgement.lost import Lost, lost_in
+from maxq.checkers.judgement.stretches import with_answers
 from maxq.histories.history import Breach, History, wellformed
 
 NAMED_MAX = 8  # claims of one reason that a verdict names; of more their number comes first
@@ -96,6 +98,11 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         return lost_in(self.verdicts)
 
     @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The times in which nothing that clients asked for succeeded."""
+        return tuple(s for v in self.verdicts for s in v.stretches)
+
+    @property
     def counts(self) -> dict[str, int]:
         """What checkers counted, by ``checker:name``."""
         return {f"{v.checker}:{name}": n for v in self.verdicts for name, n in v.counts.items()}
@@ -141,7 +148,7 @@ def judged_by(
         why = f"{first.rule} at op {first.index}: {first.text} ({len(broken)} breaches)"
         verdicts = tuple(unjudged(c, why) for c in checkers)
     else:
-        verdicts = tuple(_grounded(_asked(c, judge), standing) for c in checkers)
+        verdicts = with_answers([_grounded(_asked(c, judge), standing) for c in checkers])
     kept = (*broken, *(b for b in breaches if b.warning))[:BREACHES_MAX]
     results = Results(valid=True, verdicts=verdicts, breaches=kept)
     valid, whys, advice = _composed(results, context)

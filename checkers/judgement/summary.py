@@ -11,6 +11,7 @@ from maxq.checkers.core.promises import DEFAULTS, unknown_keys
 from maxq.checkers.evidence.observations import listed
 from maxq.checkers.judgement.phrases import said as phrase
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.judgement.stretches import ANSWERS
 from maxq.checkers.replication.pairs import failovers
 
 # What `--fail-on` counts, by the names of anomalies: what was lost, and what was shown and gone, or
@@ -119,12 +120,10 @@ def _lead(results: Results) -> str:
     lost = loss(results)
     if lost and WRITES_LOST & found.keys():
         return lost
-    answers = {a.name: str(a.detail["answer"]) for a in results.broken if a.detail.get("answer")}
-    kinds = [
-        f"{phrase(name, count)}: {answers[name]}" if name in answers else phrase(name, count)
-        for name, count in found.items()
-    ]
-    kinds = list(dict.fromkeys(kinds))
+    answers = {a.name: f": {a.detail[ANSWERS]}" for a in results.broken if ANSWERS in a.detail}
+    kinds = list(dict.fromkeys(
+        phrase(name, count) + answers.get(name, "") for name, count in found.items()
+    ))  # fmt: skip
     return "; ".join(kinds[:LEAD_MAX])
 
 

@@ -13,7 +13,7 @@ from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.harms import charged
 from maxq.checkers.evidence.harms import plain as plain_harms
-from maxq.checkers.judgement import summary
+from maxq.checkers.judgement import stretches, summary
 from maxq.checkers.judgement.digest import NOT_PROMISED, Row, brokers_by_address, named
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import ADVICE, Power, power_rows, weakly
@@ -148,6 +148,7 @@ def _foot(judged: Shown) -> list[str]:
             text += f"; a send was ok again after at most {max(known) / 1e9:.2f} s"
         text += f"; after {late} of them not until the last send" if late else ""
         lines.append(wrapped(text))
+    lines += [wrapped(f"answers: {said}") for said in stretches.long_ones(results.stretches)]
     lines += [wrapped(f"acting:  {said}")] if (said := summary.acting(results)) else []
     lines += [wrapped(f"minimal: {_suffices(judged)}")] if judged.counterexamples else []
     lines += [f"run:     {judged.stored.path}", f"repeat:  {judged.repeat}"]
@@ -264,6 +265,7 @@ def document(judged: Shown) -> dict[str, Any]:
         "measured_anomalies": msgspec.to_builtins(list(results.measured), str_keys=True),
         "counterexamples": [c.to_json() for c in judged.counterexamples],
         "recoveries": msgspec.to_builtins(list(judged.recoveries)),
+        "stretches": msgspec.to_builtins(results.stretches),
         "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
         "repeat": judged.repeat,
         "commit": judged.commit,

@@ -14,6 +14,7 @@ import msgspec
 
 from maxq.checkers.core.api import Valid
 from maxq.checkers.judgement.lost import Lost
+from maxq.checkers.judgement.stretches import long_ones
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
 from maxq.harness.experiments import fixes
@@ -46,7 +47,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one fault. `repeat` is the command that repeats its run, `source` the digest of
     the harness. `unavailable_ms` is how long at most, after a strike, no send was ok; None where
     none was any more, or nothing was struck. `broken` are the claims that were promised and are
-    broken. A run that did not come up says why in `error`."""
+    broken. `answers` say what clients were answered in long times without success. A run that did
+    not come up says why in `error`."""
 
     fault: str
     repeat: str
@@ -56,6 +58,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     messages: Lost = Lost()
     unavailable_ms: float | None = None
     broken: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
     run: str = ""
     error: str = ""
 
@@ -73,6 +76,7 @@ def row_of(fault: str, judged: Judged) -> Row:
         messages=judged.results.lost,
         unavailable_ms=max(known) / 1e6 if known and len(known) == len(after) else None,
         broken=judged.results.of("broken"),
+        answers=tuple(long_ones(judged.results.stretches)),
         run=str(judged.stored.path),
     )
 
@@ -198,7 +202,8 @@ def _unavailable(row: Row) -> str:
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """The rows, as Markdown that reads as a table on a terminal too."""
+    """The rows, as Markdown that reads as a table on a terminal too; then what clients were
+    answered in long times without success."""
     cells = [HEAD]
     for row in rows:
         if row.error:
@@ -214,6 +219,8 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         yield f"| {' | '.join(padded)} |"
         if not number:
             yield f"|{'|'.join('-' * (width + 2) for width in widths)}|"
+    answers = [f"- {row.fault}: {text}" for row in rows for text in row.answers]
+    yield from ("", *answers) if answers else ()
 
 
 def advice(row: Row, trials: Sequence[fixes.Trial]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from maxq.checkers.core.api import Status
 from maxq.checkers.judgement import summary as words
 from maxq.checkers.judgement.cuts import described, in_short, links_of, short_name
 from maxq.checkers.judgement.digest import Row
+from maxq.checkers.judgement.stretches import long_ones
 from maxq.harness.report.bands import Actions, Band
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.report.lanes import Lanes
@@ -192,6 +193,13 @@ def claims_line(evidence: Evidence) -> Html:
     said = [el("span", text, class_="count")
             for text in (words.nothing_lost(results), words.acting(results)) if text]  # fmt: skip
     return el("p", said, el("a", "Claims", href="#claims"), " ", parts, class_="tally")
+
+
+def unserved(evidence: Evidence) -> Html:
+    """What clients were answered while nothing succeeded for long."""
+    texts = long_ones(evidence.results.stretches)
+    said = (f"{text[:1].upper()}{text[1:]}." for text in texts)
+    return join(el("p", short(text, SENTENCE_MAX), class_="note") for text in said)
 
 
 def facts(evidence: Evidence) -> Html:

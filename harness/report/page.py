@@ -132,6 +132,7 @@ def _body(evidence: Evidence) -> Html:
            guarded(lambda: first_screen.head(evidence)),
            guarded(lambda: first_screen.findings_table(page.rows) if page.rows else None),
            guarded(lambda: _overview(page)),
+           guarded(lambda: first_screen.unserved(evidence)),
            guarded(lambda: first_screen.claims_line(evidence)),
            guarded(lambda: first_screen.facts(evidence)),
            nav, class_="top", id="top"),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from maxq.checkers.availability.answers import Answers
 from maxq.checkers.availability.availability import Availability
 from maxq.checkers.availability.processes import Processes
 from maxq.checkers.availability.service import Service
@@ -77,7 +78,7 @@ IN_A_PAIR: Sequence[Checker] = (
     DelayProgress(),
     Failovers(),
 )
-ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
+ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Answers(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
 # what only our reference reports.
 BY_IDS = frozenset(c.name for c in (BrokerIds(), Epochs(), Replicas(), Idle(), Routes(), Offsets()))

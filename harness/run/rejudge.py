@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from maxq.checkers.availability.answers import Answers
 from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Checker, Context
 from maxq.checkers.core.stats import Stats
@@ -146,7 +147,7 @@ def unread(path: Path, report: ReadReport) -> StoredRun:
 def checkers_for(workloads: Sequence[str]) -> list[Checker]:
     """Who judges a file. Faults are not asked for proof: other recorders note none."""
     chosen = [c for name in workloads for c in judges_of(name)]
-    return [*dict.fromkeys(chosen), Stats()]
+    return [*dict.fromkeys(chosen), Answers(), Stats()]
 
 
 def concurrency_of(history: History) -> int:

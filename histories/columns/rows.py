@@ -224,6 +224,15 @@ class Rows:
         found: pa.StringArray = taken(self._batch["ext"], chosen)
         return found
 
+    def errors(self, chosen: Ints) -> tuple[list[Any], Ints]:
+        """The different errors of some rows, and which of them each row has; -1: none.
+
+        Raises:
+            HistoryError: a text is no JSON.
+        """
+        words, code = _coded(taken(self._batch["error"], chosen))
+        return [decode_value(word) for word in words], code
+
     def invocations(self, chosen: Ints) -> Ints:
         """The rows of some completions' invocations; -1 where it is not in this batch."""
         there = self._pair[chosen] - self._base

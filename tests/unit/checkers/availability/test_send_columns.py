@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from maxq.checkers.availability.answers import Answers
 from maxq.checkers.availability.attempts import Attempts
 from maxq.checkers.availability.lost_masters import Lost
 from maxq.checkers.availability.recovery import Recoveries, recovered
@@ -143,6 +144,28 @@ def test_attempts_are_those_of_all_sends() -> None:
             tried = [t for of in expected.values() for t in of.values()]
             seen.update(tries=sum(t.tries for t in tried), led=sum(t.led for t in tried))
     assert min(seen["tries"], seen["led"]) > SEEDS, seen
+
+
+def test_stretches_are_those_of_all_operations() -> None:
+    check, seen = Answers(), Counter[str]()
+    for seed in range(300):
+        rnd = Random(seed)
+        errors = (["FLUSH_SLAVE_TIMEOUT", ""], "timeout", "not-granted", "nothing-assigned", 7)
+        drawn = [
+            op if op.type in ("invoke", "ok") or not op.is_client
+            else Op(op.type, op.process, op.f, op.value, rnd.choice(errors), op.index, op.time)
+            for op in sends(seed)
+        ]  # fmt: skip
+        several = History(drawn)
+        for known in ({}, {0: "b0", 1: "b1", 2: "b0"}):
+            expected = results_of(check, several, known)
+            for rows in (1_000, 13):
+                found, left = sifted(check, several, known, rows)
+                mine = {key: of for key, of in found.items() if of}
+                assert mine == {key: of for key, of in expected.items() if of}, seed
+                seen.update(left=left, all=len(drawn) // 2, found=sum(map(len, mine.values())))
+    assert seen["found"] > 300, seen
+    assert seen["left"] < 0.8 * seen["all"], seen
 
 
 def test_what_is_beside_is_told_apart_by_all_but_the_place_in_the_log() -> None:
