@@ -155,7 +155,7 @@ def interrupted(
     if over_before and process.returncode not in ENDS:
         print(said, flush=True)
     return Interrupt(
-        at, number, took, process.returncode, over_before or "go on:   maxq " in said, stayed,
+        at, number, took, process.returncode, over_before or "go on:   " in said, stayed,
         count, len(lines_of(now)), _kept(before, now), over_before,
     )  # fmt: skip
 

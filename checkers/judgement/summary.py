@@ -79,8 +79,10 @@ def word(results: Results) -> str:
 
 
 def headline(results: Results, context: Context) -> str:
-    """The verdict in a sentence or two, its word first; then what the run no longer promised."""
-    return " ".join([_verdict(results, context), *_forfeited(results)])
+    """The verdict in a sentence or two, its word first; then what the run no longer promised, and
+    how much of it there was."""
+    part = [f"Only {context.part} were run."] if context.part else []
+    return " ".join([_verdict(results, context), *_forfeited(results), *part])
 
 
 def _verdict(results: Results, context: Context) -> str:
@@ -200,11 +202,9 @@ def fails_on(results: Results, which: str) -> dict[str, int]:
 
 
 def notes(results: Results, context: Context) -> Sequence[str]:
-    """What else a reader must know: that a run ended early, keys that change nothing here or were
-    left out, and keys with unknown promises."""
+    """What else a reader must know: keys that change nothing here or were left out, and keys with
+    unknown promises."""
     said = []
-    if context.part:
-        said.append(f"ended early, as was asked: only {context.part} are judged")
     if context.ignored:
         said.append(
             f"set by hand, and used by RocketMQ only: {listed(context.ignored)}; {context.target} "

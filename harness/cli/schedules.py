@@ -1,6 +1,7 @@
 """Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq explore``, ``maxq shrink``."""
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import click
 
 from maxq.checkers.judgement import runner
 from maxq.harness.cli.given.param_types import (
+    ACCEPT_PARTIAL_OPTION,
     EXPLAIN_OPTION,
     PLUGIN_OPTION,
     RELEASE_OPTION,
@@ -24,7 +26,7 @@ from maxq.harness.cli.given.param_types import (
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.show import show, word
 from maxq.harness.cli.stored_runs import explained
-from maxq.harness.contracts.terminal import echo
+from maxq.harness.contracts.terminal import NAME, echo, pasted
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.explore import Exploration
 from maxq.harness.experiments.shrink import (
@@ -93,6 +95,7 @@ MODE = click.option(
 @click.option("--base-image", default="", help="of the docker engine, to build on")
 @PLUGIN_OPTION
 @STORE
+@ACCEPT_PARTIAL_OPTION
 @EXPLAIN_OPTION
 @VERBOSE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
@@ -125,7 +128,7 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
             if given["as_performed"]:
                 for line in lateness_of(script, judged):
                     echo(line, err=True)
-            return judged.exit_code
+            return context.stop.exit_code(judged.exit_code, accept_partial=given["accept_partial"])
         seen = ", ".join(signatures(judged)) or "nothing"
         echo(f"{number}: {seen}  {judged.stored.path}")
     runs_done = len(verdicts)
@@ -399,7 +402,8 @@ def shrink_on_machines(
     with Ticker(far, kept) as ticker:
         found = shrinking.shrink(script)
     write_whole(folder / SCRIPT, encode(found.script))
-    lines = [*report_of(found, signature), f"maxq replay {folder / SCRIPT} --env {where}"]
+    again = shlex.join([NAME, "replay", str(folder / SCRIPT), "--env", where])
+    lines = [*report_of(found, signature), pasted(again)]
     (folder / STORY).write_text("\n".join(lines) + "\n")
     for line in lines:
         echo(line)

@@ -17,7 +17,14 @@ from maxq.checkers.judgement import stretches, summary
 from maxq.checkers.judgement.digest import NOT_PROMISED, Row, brokers_by_address, named
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import ADVICE, Power, power_rows, weakly
-from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
+from maxq.harness.contracts.terminal import (
+    coloured,
+    echo,
+    echo_drawn,
+    one_line,
+    pasted,
+    table,
+)
 from maxq.harness.run.explained import Explained
 from maxq.histories.store import StoredRun
 
@@ -151,7 +158,7 @@ def _foot(judged: Shown) -> list[str]:
     lines += [wrapped(f"answers: {said}") for said in stretches.long_ones(results.stretches)]
     lines += [wrapped(f"acting:  {said}")] if (said := summary.acting(results)) else []
     lines += [wrapped(f"minimal: {_suffices(judged)}")] if judged.counterexamples else []
-    lines += [f"run:     {judged.stored.path}", f"repeat:  {judged.repeat}"]
+    lines += [f"run:     {judged.stored.path}", f"repeat:  {pasted(judged.repeat)}"]
     lines.append(f"commit:  {judged.commit}")
     lines += [f"report:  {judged.report}"] if judged.report is not None else []
     return lines
@@ -267,7 +274,7 @@ def document(judged: Shown) -> dict[str, Any]:
         "recoveries": msgspec.to_builtins(list(judged.recoveries)),
         "stretches": msgspec.to_builtins(results.stretches),
         "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
-        "repeat": judged.repeat,
+        "repeat": pasted(judged.repeat),
         "commit": judged.commit,
         "report": None if judged.report is None else str(judged.report),
     }

@@ -8,14 +8,20 @@ import msgspec
 
 from maxq.harness.cli.given import asked
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
-from maxq.harness.cli.given.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, VERBOSE_OPTION, usage
+from maxq.harness.cli.given.param_types import (
+    ACCEPT_PARTIAL_OPTION,
+    EXPLAIN_OPTION,
+    FAIL_ON_OPTION,
+    VERBOSE_OPTION,
+    usage,
+)
 from maxq.harness.cli.given.sections import Sectioned, section
 from maxq.harness.cli.runs import index_anew
 from maxq.harness.cli.show import show
 from maxq.harness.cli.stored_runs import explained
 from maxq.harness.contracts.target import SHIPPED
 from maxq.harness.contracts.target import plan as plan_of
-from maxq.harness.contracts.terminal import echo
+from maxq.harness.contracts.terminal import echo, pasted
 from maxq.harness.run import doctor, stored_run
 from maxq.harness.run.execute import make_target, planned
 from maxq.harness.run.run_context import RunContext
@@ -42,6 +48,7 @@ Examples:
 @section(
     "Verdict",
     FAIL_ON_OPTION,
+    ACCEPT_PARTIAL_OPTION,
     EXPLAIN_OPTION,
     VERBOSE_OPTION,
     click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON"),
@@ -53,7 +60,7 @@ Examples:
 def test(**given: Any) -> int:
     """Run workloads under faults and judge what was recorded."""
     store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
-    verbose = given.pop("verbose")
+    verbose, accepts = given.pop("verbose"), given.pop("accept_partial")
     fail_on, explain = given.pop("fail_on") or "", given.pop("explain")
     context = RunContext(keep=given.pop("keep"), base_image=given.pop("base_image"))
     options = resolved(given, doctor.Place(base_image=context.base_image, store=store))
@@ -73,18 +80,18 @@ def test(**given: Any) -> int:
         from maxq.harness.cli.given.failures import report
 
         report(judged.trouble)
-    return judged.exit_code
+    return context.stop.exit_code(judged.exit_code, accept_partial=accepts)
 
 
 def show_plan(options: Options, *, as_json: bool) -> None:
     """Say what would be run: the command that does it, and each act with its time and victim."""
     script = planned(options)
     if as_json:
-        plain = {"options": options, "command": options.command(), "acts": script.acts}
+        plain = {"options": options, "command": pasted(options.command()), "acts": script.acts}
         echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         return
     nodes = len(plan_of(options.topology))
-    echo(f"run:     {options.command()}")
+    echo(f"run:     {pasted(options.command())}")
     echo(f"cluster: {nodes} nodes, {options.running}, {options.profile}, {options.timing} timing")
     if options.keys:
         echo(f"set:     {', '.join(f'{k}={v}' for k, v in sorted(options.keys.items()))}")

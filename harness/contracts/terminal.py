@@ -10,11 +10,16 @@ is.
 """
 
 import io
+import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import click
 
+NAME = "maxq"  # of the program, in commands as they are stored
+_LINKS = frozenset(("latest", "current"))  # to runs, in a store
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
 _DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _LINE_ENDS = (0x2028, 0x2029)
@@ -35,6 +40,52 @@ def one_line(text: str) -> str:
 def echo(text: str, *, err: bool = False) -> None:
     """Print a text, of one line or several, on standard output or standard error."""
     click.echo(printable(text), err=err)
+
+
+def pasted(command: str) -> str:
+    """A command as it can be pasted where this process was started: by the name that the program
+    was called, and with runs by their own folders, as the newest one is soon another.
+
+    Args:
+        command: begins with ``maxq``.
+    """
+    first, *words = shlex.split(command)
+    named = [program()] if first == NAME else [first]
+    return " ".join([*named, *(shlex.quote(_lasting(word)) for word in words)])
+
+
+def program() -> str:
+    """How Max-Q is called here: as it was, or by the script that is installed beside Python."""
+    called, words = Path(sys.argv[0]), sys.orig_argv
+    if called.name == NAME:
+        return shlex.quote(_short(called))
+    module = words.index("-m") + 1 if "-m" in words else 0
+    if module and words[module].startswith(NAME + "."):
+        return shlex.join([_short(Path(words[0])), *words[1 : module + 1]])
+    beside = Path(sys.executable).with_name(NAME)
+    return shlex.quote(_short(beside)) if beside.exists() else NAME
+
+
+def _short(path: Path) -> str:
+    """A program by its name alone where the PATH leads to it; else as it was called."""
+    found = shutil.which(path.name)
+    if found is not None and path.exists() and path.samefile(found):
+        return path.name
+    return _from_here(path)
+
+
+def _from_here(path: Path) -> str:
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return str(path)
+
+
+def _lasting(word: str) -> str:
+    """A word of a command; a link to a run as the run."""
+    path = Path(word)
+    if path.name in _LINKS and path.is_symlink():
+        return _from_here(path.resolve())
+    return word
 
 
 def table(

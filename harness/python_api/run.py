@@ -28,7 +28,8 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-OF_THE_COMMAND = ("store", "as_json", "plan", "keep", "fail_on", "explain", "verbose")
+OF_THE_COMMAND = ("store", "as_json", "plan", "keep", "fail_on", "explain", "verbose",
+                  "accept_partial")  # fmt: skip
 
 
 def refuse(strange: Iterable[str], known: Iterable[str]) -> None:

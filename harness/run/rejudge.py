@@ -4,6 +4,7 @@ How such a run was set up is unknown, so `CONTEXT` is assumed, and shown: a targ
 nothing is known, a profile that promises that nothing is lost.
 """
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -173,7 +174,7 @@ def judged_file(
         stored=stored,
         results=results,
         recoveries=recoveries(stored.history) if measured is None else measured,
-        repeat=f"maxq check {stored.path} {words}",
+        repeat=f"maxq check {shlex.quote(str(stored.path))} {words}",
     )
 
 

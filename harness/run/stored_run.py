@@ -26,6 +26,7 @@ from maxq.checkers.judgement import runner, summary
 from maxq.checkers.judgement.digest import Row, digest, faults_in_short
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power, power_of, power_rows
+from maxq.harness.contracts.terminal import pasted
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.run import execute, judging, plugins, provenance
 from maxq.harness.run.execute import planned, run_in_world
@@ -227,7 +228,7 @@ def run_test(
             _save_failure(run, error)
             judged_early = _violation(run, error)
             if judged_early is None:
-                error.add_note(f"run:     {run.path}\nrepeat:  {options.repeat(run.path)}")
+                error.add_note(f"run:     {run.path}\nrepeat:  {pasted(options.repeat(run.path))}")
                 raise
             return judged_early
         try:

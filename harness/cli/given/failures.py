@@ -13,7 +13,7 @@ from maxq.harness.contracts.environment import (
     EnvironmentUnavailable,
     MissingCapability,
 )
-from maxq.harness.contracts.terminal import echo
+from maxq.harness.contracts.terminal import NAME, echo, pasted
 from maxq.harness.run.process.signals import ORDERS
 from maxq.harness.run.replay import NotRepeated
 from maxq.harness.schedule.format import ScheduleError
@@ -56,7 +56,7 @@ def _interrupted(error: BaseException, argv: Sequence[str]) -> int:
     if RESUMED.isdisjoint(argv[:1]):
         report(error, f"{by}; what was recorded can be judged by `maxq check`")
     else:
-        again = shlex.join(["maxq", *(word for word in argv if word != FRESH)])
+        again = pasted(shlex.join([NAME, *(word for word in argv if word != FRESH)]))
         echo(f"{by}\ngo on:   {again}", err=True)
     return ORDERS.exit_code
 

@@ -319,6 +319,11 @@ EXPLAIN_OPTION = click.option(
     is_flag=True,
     help="of a simulated run: try which faults its findings need, by repeating it without some",
 )
+ACCEPT_PARTIAL_OPTION = click.option(
+    "--accept-partial",
+    is_flag=True,
+    help="a run that a signal cuts short ends with its verdict's exit code, not with the signal's",
+)
 VERBOSE_OPTION = click.option(
     "--verbose",
     "-v",

@@ -1,5 +1,6 @@
 """``maxq check FILE --model NAME``: any history, judged by a model."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from maxq.harness.cli.histories import by_transactions, counterexample
 from maxq.harness.cli.histories.exchange import Answer, answer_of
 from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.cli.show import WIDTH, wrapped
-from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
+from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, pasted, table
 from maxq.harness.run import plugins
 from maxq.harness.run.rejudge import stored_history
 from maxq.histories.history import History, wellformed
@@ -46,7 +47,7 @@ class Asked(NamedTuple):
 
     def repeat(self) -> str:
         """The command that does it again."""
-        words = ["maxq check", str(self.path), "--model", self.model]
+        words = ["maxq", "check", str(self.path), "--model", self.model]
         words += ["--format", self.kind] if self.kind else []
         words += ["--consistency", self.consistency] if self.consistency else []
         words += ["--keys", self.keys] if self.keys else []
@@ -55,7 +56,9 @@ class Asked(NamedTuple):
         words += ["--elle-cli", str(self.elle_cli)] if self.elle_cli else []
         if self.budget != Budget():
             words += ["--budget", str(self.budget)]
-        return " ".join([*words, *(f"--plugin {module}" for module in plugins.modules())])
+        for module in plugins.modules():
+            words += ["--plugin", module]
+        return shlex.join(words)
 
 
 def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
@@ -251,7 +254,7 @@ def _show_end(asked: Asked, judged: ModelJudged, history: History) -> None:
     if judged.passed:
         others = ", ".join(f"{count:,} {f}" for f, count in sorted(judged.passed.items()))
         echo(wrapped(f"left out: operations that {judged.model} does not know: {others}"))
-    echo(one_line(f"repeat:  {asked.repeat()}"))
+    echo(one_line(f"repeat:  {pasted(asked.repeat())}"))
 
 
 def _show_example(said: Said, key: KeyJudged, *, verbose: bool) -> None:

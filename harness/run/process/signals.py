@@ -1,9 +1,11 @@
 """Signals that ask for an end: Control-C (SIGINT), SIGTERM, and SIGHUP when a terminal goes.
 
 All three mean the same. A run that is asked for by itself takes the first as a request: it heals,
-reads everything and comes to a verdict. The second ends it at once, and nothing stays behind. Every
+reads everything and says a verdict. The second ends it at once, and nothing stays behind. Every
 other command ends at once, runs of a command of many runs included (`Stop.at_once`). What was cut
-off ends with 128 and the signal's number, as shells say it. What `nohup` has ignored stays ignored.
+off ends with 128 and the signal's number, as shells say it, also where there is a verdict: a
+pipeline that is stopped must not pass for one that was well (`--accept-partial`: it may). What
+`nohup` has ignored stays ignored.
 """
 
 import asyncio
@@ -39,9 +41,19 @@ class Stop:
 
     def __init__(self, *, at_once: bool = False) -> None:
         self.possible = False  # clients run, so that there is something to come to an end of
-        self.asked = False
+        self.number = 0  # of the signal that asked
         self.at_once = at_once
         self.heeded_ns = 0  # when clients ended for it, in ns of the history; 0: they did not
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody asked."""
+        return self.number != 0
+
+    def exit_code(self, of_verdict: int, *, accept_partial: bool) -> int:
+        """Of a run that came to a verdict: of the signal that cut it short, unless what was done
+        until then is good enough."""
+        return of_verdict if accept_partial or not self.asked else SHELL + self.number
 
     def heard(self, now_ns: int) -> bool:
         """Whether clients are to end now."""
@@ -206,7 +218,7 @@ def interruptible(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
             ending = True
             loop.call_soon_threadsafe(task.cancel)
             return
-        stop.asked = True
+        stop.number = number
         name = signal.Signals(number).name
         say(f"interrupted by {name}: healing, reading everything, judging (again to end at once)")
 

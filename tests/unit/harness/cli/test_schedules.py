@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from maxq.harness.cli.main import run_cli
+from maxq.harness.contracts.terminal import program
 from maxq.harness.schedule.format import SCHEDULE, Act, Header, Load, Schedule, When, Who, encode
 
 TINY = Schedule(
@@ -122,10 +123,10 @@ def test_a_replay_says_its_verdict_and_how_to_do_it_again(
     assert code == 0
     run = (tmp_path / "latest").resolve()
     assert "verdict: valid" in out
-    assert f"repeat:  maxq replay {run}" in out
+    assert f"repeat:  {program()} replay {run}" in out
     code, out, err = maxq(capsys, "replay", run, "--json", "--store", tmp_path)
     assert code == 0
-    assert f'"repeat": "maxq replay {(tmp_path / "latest").resolve()}"' in out
+    assert f'"repeat": "{program()} replay {(tmp_path / "latest").resolve()}"' in out
     assert err == ""
 
 

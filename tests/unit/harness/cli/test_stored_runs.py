@@ -7,6 +7,7 @@ from history_recorder import Recorder
 
 from maxq.harness.cli import stored_runs
 from maxq.harness.cli.main import run_cli
+from maxq.harness.contracts.terminal import program
 from maxq.harness.run.rejudge import concurrency_of, open_file
 from maxq.histories.history import History
 from maxq.histories.jsonl import JournalWriter
@@ -51,7 +52,7 @@ def test_a_file_is_judged_and_what_is_assumed_is_said(
     assert "no config: assumed are settings that promise everything" in err
     assert "2 clients at a time" in err
     assert "S6 lost-write" in out
-    assert f"repeat:  maxq check {journal} --workload queue" in out
+    assert f"repeat:  {program()} check {journal} --workload queue" in out
 
 
 def test_a_file_needs_a_workload_and_a_folder_has_one(

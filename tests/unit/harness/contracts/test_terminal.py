@@ -1,13 +1,14 @@
 """No name that comes from a cluster or a history acts on the terminal."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from history_recorder import Recorder
 
 from maxq.harness.cli.main import run_cli
-from maxq.harness.contracts.terminal import one_line, printable
+from maxq.harness.contracts.terminal import one_line, pasted, printable
 from maxq.histories.jsonl import JournalWriter
 
 ROOT = Path(__file__).parents[4]
@@ -84,3 +85,32 @@ def test_nothing_else_prints() -> None:
         if "click.echo" in path.read_text() or "click.secho" in path.read_text()
     }
     assert printing == {"harness/contracts/terminal.py"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "orig", "called"),
+    [
+        (".venv/bin/maxq", ["python3", ".venv/bin/maxq", "test"], ".venv/bin/maxq"),
+        ("{here}/a b/maxq", ["python3", "{here}/a b/maxq"], "'a b/maxq'"),
+        ("/elsewhere/maxq", ["python3", "/elsewhere/maxq"], "/elsewhere/maxq"),
+        ("{here}/bin/maxq", ["python3", "{here}/bin/maxq"], "maxq"),  # on the PATH
+        ("/x/main.py", ["{here}/p/python", "-m", "maxq.harness.cli.main", "test"],
+         "p/python -m maxq.harness.cli.main"),
+    ],
+)  # fmt: skip
+def test_a_command_can_be_pasted(
+    argv: str, orig: list[str], called: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "bin" / "maxq"
+    script.parent.mkdir()
+    script.touch(0o755)
+    run = tmp_path / "runs" / "queue" / "20261128T000000.000Z"
+    run.mkdir(parents=True)
+    (tmp_path / "runs" / "latest").symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(script.parent))
+    monkeypatch.setattr(sys, "argv", [argv.format(here=tmp_path)])
+    monkeypatch.setattr(sys, "orig_argv", [word.format(here=tmp_path) for word in orig])
+    found = pasted("maxq replay runs/latest --set 'broker:a=b c'")
+    where = run.relative_to(tmp_path)
+    assert found == f"{called} replay {where} --set 'broker:a=b c'"

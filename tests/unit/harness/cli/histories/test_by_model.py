@@ -7,6 +7,7 @@ import pytest
 
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.plugins import restored
+from maxq.harness.contracts.terminal import program
 from maxq.harness.run import plugins
 from maxq.harness.run.rejudge import encode_jsonl
 from maxq.histories.jepsen import read_edn_history
@@ -48,7 +49,7 @@ def test_a_stale_read_is_said_with_its_operations(
     assert "stale-read: the value 1 was there before and after the value 2:" in words
     assert "op 4 (read returned 1)" in words
     assert "decided: keys: 1 by fast test" in out
-    assert f"repeat:  maxq check {tmp_path}/history.edn --model register" in out
+    assert f"repeat:  {program()} check {tmp_path}/history.edn --model register" in out
 
 
 def test_keys_are_judged_one_by_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from maxq.harness.cli.main import run_cli
+from maxq.harness.contracts.terminal import program
 
 SKEW = """\
 {:process 0, :type :invoke, :f :txn, :value [[:r :x nil] [:append :y 1]]}
@@ -39,7 +40,7 @@ def test_a_cycle_is_told_step_by_step(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "T1 < T2 (rw): T1 read key" in out
     assert "broken:  repeatable-read, and what includes" in out
     assert "strong-snapshot-isolation" in out
-    assert f"repeat:  maxq check {path} --model list-append" in out
+    assert f"repeat:  {program()} check {path} --model list-append" in out
 
 
 def test_a_weaker_model_allows_it_and_still_says_it(
