@@ -274,7 +274,7 @@ def document(judged: Shown) -> dict[str, Any]:
         "recoveries": msgspec.to_builtins(list(judged.recoveries)),
         "stretches": msgspec.to_builtins(results.stretches),
         "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
-        "repeat": pasted(judged.repeat),
+        "repeat": judged.repeat,
         "commit": judged.commit,
         "report": None if judged.report is None else str(judged.report),
     }

@@ -87,7 +87,7 @@ def show_plan(options: Options, *, as_json: bool) -> None:
     """Say what would be run: the command that does it, and each act with its time and victim."""
     script = planned(options)
     if as_json:
-        plain = {"options": options, "command": pasted(options.command()), "acts": script.acts}
+        plain = {"options": options, "command": options.command(), "acts": script.acts}
         echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         return
     nodes = len(plan_of(options.topology))

@@ -38,24 +38,23 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
-from xml.etree import ElementTree
 
 import msgspec
 from msgspec import Meta
 
-from maxq.harness.contracts.terminal import printable
 from maxq.harness.environments.leaks import gone, left_of
+from maxq.harness.experiments.campaign_cases import VALID, Done, Job, junit
 from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.overview.page import write_index
-from maxq.harness.experiments.overview.power_sample import Called, Powers, called_in_run
+from maxq.harness.experiments.overview.power_sample import Powers, called_in_run
 from maxq.harness.experiments.worker_pool import end_all, end_with_parent
 from maxq.harness.run import plugins
 from maxq.harness.schedule.format import Seed
 from maxq.histories.store import JOURNAL as HISTORY
 from maxq.histories.store import write_whole
 
-VALID, NOTHING_LEFT = "valid", "nothing left"
+NOTHING_LEFT = "nothing left"
 JUNIT, RUNS = "junit.xml", "runs"
 RUN_TIMEOUT_S = 1800.0  # beyond the time limit of the run itself
 UNKNOWN = 2  # the exit code
@@ -119,36 +118,6 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: FolderName
     cell: Annotated[tuple[Cell, ...], Meta(min_length=1)]
     budget: str = ""
-
-
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: a name that is its own in the campaign, what to run, what to expect. If it is valid,
-    and `asked`, wrong answers are planted in it."""
-
-    name: str
-    words: tuple[str, ...]
-    seed: int
-    expect: str
-    asked: bool = False
-
-
-class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ended: as expected or not, and why not; `said` is its verdict in words, `lost` what
-    became of acknowledged messages, `repeat` the command that repeats it, which names the
-    environment that it was in; `power` counts by claim the wrong answers that were called, and
-    those that were tried."""
-
-    name: str
-    passed: bool
-    exit_code: int
-    seconds: float
-    run: str = ""
-    why: str = ""
-    said: str = ""
-    lost: str = ""
-    found: str = ""
-    repeat: str = ""
-    power: Called = {}
 
 
 def built_in() -> list[tuple[str, str]]:
@@ -364,37 +333,6 @@ def _started(command: Sequence[str]) -> "Iterator[subprocess.Popen[str]]":
 def _kill(process: "subprocess.Popen[str]") -> None:
     process.kill()
     process.communicate()
-
-
-def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:
-    """The campaign as JUnit XML; what was not run is skipped."""
-    found = [done[job.name] for job in jobs if job.name in done]
-    suite = ElementTree.Element(
-        "testsuite",
-        name=name,
-        tests=str(len(jobs)),
-        failures=str(sum(not d.passed for d in found)),
-        errors="0",
-        skipped=str(len(jobs) - len(found)),
-        time=f"{sum(d.seconds for d in found):.1f}",
-    )
-    for job in jobs:
-        case = ElementTree.SubElement(suite, "testcase", classname=name, name=job.name)
-        result = done.get(job.name)
-        if result is None:
-            ElementTree.SubElement(case, "skipped", message="not run yet")
-            continue
-        case.set("time", f"{result.seconds:.1f}")
-        if not result.passed:
-            why = printable(result.why)  # XML has no control characters, escaped or not
-            failure = ElementTree.SubElement(case, "failure", message=why[:200])
-            lines = (why, printable(result.found), f"run: {result.run}")
-            failure.text = "\n".join(line for line in lines if line)
-        words = " ".join(["maxq test", *job.words, "--seed", str(job.seed)])
-        printed = (words, printable(result.said), result.lost, result.run, result.repeat)
-        ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in printed if t)
-    written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
-    return written
 
 
 def table(done: Sequence[Done]) -> str:

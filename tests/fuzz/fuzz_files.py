@@ -21,10 +21,10 @@ from maxq.checkers.models.judged import judge
 from maxq.harness.experiments.campaign import (
     BUILT_IN,
     CampaignError,
-    Done,
     jobs_of,
     read_campaign,
 )
+from maxq.harness.experiments.campaign_cases import Done
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.run import piecewise, rejudge
 from maxq.harness.run.replay import options_for

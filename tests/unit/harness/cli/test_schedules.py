@@ -126,7 +126,7 @@ def test_a_replay_says_its_verdict_and_how_to_do_it_again(
     assert f"repeat:  {program()} replay {run}" in out
     code, out, err = maxq(capsys, "replay", run, "--json", "--store", tmp_path)
     assert code == 0
-    assert f'"repeat": "{program()} replay {(tmp_path / "latest").resolve()}"' in out
+    assert f'"repeat": "maxq replay {(tmp_path / "latest").resolve()}"' in out
     assert err == ""
 
 

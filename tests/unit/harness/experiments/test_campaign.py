@@ -14,17 +14,14 @@ from maxq.harness.cli.main import run_cli
 from maxq.harness.experiments.campaign import (
     JUNIT,
     NOTHING_LEFT,
-    VALID,
     Campaign,
     CampaignError,
     Cell,
-    Done,
-    Job,
     jobs_of,
-    junit,
     perform_job,
     read_campaign,
 )
+from maxq.harness.experiments.campaign_cases import VALID, Job, junit
 from maxq.harness.experiments.engine import JOURNAL
 
 QUICK = '''
@@ -176,31 +173,6 @@ def test_a_harness_killed_at_any_moment_leaves_what_can_be_judged(tmp_path: Path
     words = ("--env", "simulated", "--workload", "queue", "--time-limit", "1h")
     done = perform_job(Job(name="k", words=words, seed=5, expect="nothing left"), tmp_path)
     assert (done.passed, done.exit_code in (0, 1, 2)) == (True, True), done.why
-
-
-def test_junit_says_what_passed_failed_and_was_not_run() -> None:
-    jobs = [Job(name=n, words=("--env", "x"), seed=1, expect="valid") for n in ("a", "b", "<c>")]
-    done = {
-        "a": Done(name="a", passed=True, exit_code=0, seconds=1.5, run="/r/a"),
-        "b": Done(
-            name="b",
-            passed=False,
-            exit_code=1,
-            seconds=2,
-            why='S6 <lost> & "gone"',
-            found="2 lost; by b\x1b[2J",
-            said="INVALID: \x07",
-        ),
-    }
-    suite = ElementTree.fromstring(junit("camp", jobs, done))
-    assert [suite.get(k) for k in ("tests", "failures", "skipped")] == ["3", "1", "1"]
-    cases = {case.get("name"): case for case in suite}
-    assert [child.tag for child in cases["a"]] == ["system-out"]
-    failure = cases["b"].find("failure")
-    assert failure is not None
-    assert failure.get("message") == 'S6 <lost> & "gone"'
-    assert failure.text == 'S6 <lost> & "gone"\n2 lost; by b\\u001b[2J\nrun: '
-    assert cases["<c>"].find("skipped") is not None
 
 
 def test_a_campaign_killed_half_way_goes_on_where_it_was(tmp_path: Path) -> None:

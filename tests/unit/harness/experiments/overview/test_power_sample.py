@@ -1,6 +1,7 @@
 """Of many runs a sample is asked how much its verdicts could have called."""
 
-from maxq.harness.experiments.campaign import Done, table
+from maxq.harness.experiments.campaign import table
+from maxq.harness.experiments.campaign_cases import Done
 from maxq.harness.experiments.overview.power_sample import EVERY, Powers, called_in, is_asked
 from maxq.harness.experiments.simulate import Summary, drawn, run_seed, simulated
 from maxq.harness.run.replay import options_for
