@@ -7,8 +7,9 @@ What comes back is true only if the run is valid; unknown is a failure as well, 
 proved, unless the test says `allow_unknown=True`. What a profile does not promise breaks nothing
 and is measured (`.lost`, `.measured`); `fail_on="loss"` fails on it all the same.
 
-A test that fails ends with a section for each of its runs: the verdict, what was found, the run's
-folder, and the command that repeats it. Wrong arguments raise, and name the nearest right ones.
+A test that fails ends with a section for each of its runs: the verdict, the three worst findings in
+a line each, the page, and the command that repeats it. Wrong arguments raise, and name the nearest
+right ones.
 
 What an argument does not say is taken from `--maxq-env`, `--maxq-seed`, `--maxq-store`,
 `--maxq-plugin`, then from `maxq_env` and so on of the ini file, then from `maxq test`. Run folders
@@ -19,7 +20,7 @@ Rules for those who edit this. Every pytest of an environment with Max-Q in it l
 it imports nothing but pytest; all the rest is imported when a test runs a cluster.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from maxq.harness.run.stored_run import Judged
 
 Names = str | Iterable[str]  # of several
-SHOWN_MAX = 2  # stories of one name
+SHOWN_MAX = 3  # findings that a failed test names
 UNJUDGED = {  # whether the test allows it
     False: "what is not judged fails a test; allow_unknown=True passes it",
     True: "what is not judged is allowed here",
@@ -94,7 +95,6 @@ class Outcome:
 
     def __init__(self, judged: "Judged", *, allow_unknown: bool) -> None:
         from maxq.checkers.judgement import summary
-        from maxq.checkers.judgement.digest import brokers_by_address
 
         results = judged.results
         self.allow_unknown = allow_unknown
@@ -114,7 +114,6 @@ class Outcome:
         self.lost_not_judged: str = results.lost.why
         self.measured: Mapping[str, int] = summary.measured_names(results.claims)
         self.anomalies: tuple[Anomaly, ...] = results.broken
-        self._brokers = brokers_by_address(judged.stored.history) if self.anomalies else {}
         self.claims: Mapping[str, Status] = {c: r.status for c, r in results.claims.items()}
         self.promised: tuple[str, ...] = tuple(
             claim for claim, status in self.claims.items() if status != "not promised"
@@ -135,14 +134,17 @@ class Outcome:
         )
 
     def __repr__(self) -> str:
-        return f"<maxq {self.headline}>"
+        """Short: beside an assertion; all else stands in the section below it."""
+        return f"<maxq {self.headline.partition(':')[0]}>"
 
     def text(self) -> str:
-        """All there is to say of it, for people."""
-        from maxq.harness.contracts.terminal import printable
+        """What a failed test says of it: verdict, worst findings, page and command."""
+        from maxq.harness.contracts.terminal import pasted, printable
 
         lines = [f"verdict: {self.headline}", *(f"  {line}" for line in self.advice)]
-        lines += [f"  {row}" for row in self.first]
+        lines += [f"  {row}" for row in self.first[:SHOWN_MAX]]
+        if (more := len(self.first) - SHOWN_MAX) > 0:
+            lines.append(f"  ... and {more} more finding{'' if more == 1 else 's'} on the page")
         if self.trouble is not None:
             lines.append(f"trouble: {type(self.trouble).__name__}: {self.trouble}")
         if self.failed_on:
@@ -150,27 +152,8 @@ class Outcome:
             lines.append(f"fails on what was measured, as asked by fail_on: {found}")
         if self.valid == "unknown":
             lines.append(UNJUDGED[self.allow_unknown])
-        lines += self._stories()
-        lines += [f"run:     {self.run}", f"repeat:  {self.repeat}", f"commit:  {self.commit}"]
-        lines += [f"report:  {self.report}"] if self.report is not None else []
-        return printable("\n".join(lines))
-
-    def _stories(self) -> Iterator[str]:
-        from maxq.checkers.judgement.digest import named
-
-        by_name: dict[tuple[str, str], list[Anomaly]] = {}
-        for anomaly in self.anomalies:
-            by_name.setdefault((anomaly.claim, anomaly.name), []).append(anomaly)
-        for (claim, name), found in sorted(
-            by_name.items(), key=lambda e: (not e[0][1].startswith("lost"), e[0])
-        ):
-            for anomaly in found[:SHOWN_MAX]:
-                yield f"\n{claim} {name}\n  {named(anomaly.story, self._brokers)}"
-            more = self.found.get(f"{claim} {name}", 0) - SHOWN_MAX
-            if more > 0:
-                yield f"\n... and {more} more {name}"
-        if by_name:
-            yield ""
+        lines.append(f"page:    {self.report}" if self.report else f"run:     {self.run}")
+        return printable("\n".join([*lines, f"repeat:  {pasted(self.repeat)}"]))
 
 
 class Arguments(TypedDict, total=False):
