@@ -4,11 +4,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from maxq.harness.targets.rocketmq.libraries import LIST, cache
-from maxq.harness.targets.rocketmq.releases import COMPONENTS, MISSING, components
+from maxq.harness.targets.rocketmq.releases import COMPONENTS, NODE_COMPONENTS
 from maxq.spark_checkers.session import missing
 
 JAVA_S_MAX = 10
@@ -52,11 +52,25 @@ def _java() -> tuple[bool, str]:
 
 
 def _releases(folder: Path) -> tuple[bool, str]:
-    """The releases whose components are all in the cache."""
-    here = [r for r in MISSING if all(
-        (folder / f"{name}-{of}" / LIST).is_file() for name, of in components(r).items()
-    )]  # fmt: skip
+    """The releases of which something is in the cache; of those that lack nodes, what there is."""
+    here: dict[str, list[str]] = {}
+    for list_of_jars in folder.glob(f"*/{LIST}"):
+        component, _, release = list_of_jars.parent.name.partition("-")
+        if component in COMPONENTS:
+            here.setdefault(release, []).append(component)
     if not here:
         what = ", ".join(COMPONENTS)
         return False, f"rocketmq: no release is in {folder} yet ({what}); the first run fetches it"
-    return True, f"rocketmq: in {folder} are {', '.join(here)}"
+    said = (f"{release}{_part(here[release])}" for release in sorted(here, key=_in_order))
+    return True, f"rocketmq: in {folder} are {', '.join(said)}"
+
+
+def _part(fetched: Collection[str]) -> str:
+    """What there is of a release, where that is not enough for every cluster."""
+    if set(NODE_COMPONENTS) <= set(fetched):
+        return ""
+    return f" ({' and '.join(name for name in COMPONENTS if name in fetched)} only)"
+
+
+def _in_order(release: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", release)]

@@ -1,4 +1,4 @@
-"""What of this machine releases and Spark need."""
+"""What this machine has for releases of RocketMQ."""
 
 from pathlib import Path
 
@@ -6,46 +6,23 @@ import pytest
 
 from maxq.harness.environments import tools
 from maxq.harness.targets.rocketmq.libraries import LIST
-from maxq.harness.targets.rocketmq.releases import components
 
 
-def said() -> dict[str, tuple[bool, str]]:
-    return {line.partition(":")[0]: (there, line) for there, line in tools.found()}
-
-
-def test_a_machine_without_anything_says_what_to_get(
+def test_a_release_is_listed_once_a_run_has_fetched_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    found = said()
-    assert not any(there for there, _ in found.values())
-    assert "openjdk-17-jdk-headless" in found["java"][1]
-    assert "package maven" in found["maven"][1]
-    assert "the first run fetches it" in found["rocketmq"][1]
+    """A pair needs no controller, and no run needs the tools."""
+    monkeypatch.setattr(tools, "cache", lambda: tmp_path)
+    assert "no release is in" in dict(_said())["rocketmq"]
+    for name in ("broker-5.10.0", "namesrv-5.5.0", "broker-5.5.0", "broker-5.3.3",
+                 "controller-5.3.3", "namesrv-5.3.3", "broker-5.4.0"):  # fmt: skip
+        (tmp_path / name).mkdir()
+        if name != "broker-5.4.0":  # that one is not whole
+            (tmp_path / name / LIST).touch()
+    assert dict(_said())["rocketmq"].endswith(
+        "are 5.3.3, 5.5.0 (namesrv and broker only), 5.10.0 (broker only)"
+    )
 
 
-def test_a_release_counts_once_all_of_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folders = [f"{name}-{of}" for name, of in components("5.3.3").items()]
-    for folder in folders:
-        assert said()["rocketmq"][0] is False
-        (tmp_path / "maxq" / "rocketmq" / folder).mkdir(parents=True)
-        (tmp_path / "maxq" / "rocketmq" / folder / LIST).write_text("{}")
-    there, line = said()["rocketmq"]
-    assert there
-    assert line.endswith("are 5.3.3")
-
-
-def test_a_java_is_asked_for_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\" 2024-01-16' >&2\n")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    there, line = said()["java"]
-    assert there
-    assert f"{java}, version 21, " in line
+def _said() -> list[tuple[str, str]]:
+    return [(text.partition(":")[0], text) for _, text in tools.found()]
