@@ -1,4 +1,4 @@
-"""How far long work has come: a line that is drawn anew on a terminal, else one every few seconds.
+"""How far long work has come: a line that is drawn anew on a terminal, else one a minute.
 
 The line is asked for by a thread of its own, so that it also moves while one step takes minutes.
 It begins with what has to be seen where a terminal is narrow: steps, then the time that is left.
@@ -13,7 +13,7 @@ from types import TracebackType
 
 from maxq.harness.contracts.terminal import echo, one_line
 
-ON_TERMINAL_S, ELSEWHERE_S = 0.5, 5.0
+ON_TERMINAL_S, ELSEWHERE_S = 0.5, 60.0
 LINE_MAX = 200
 COLUMNS = 80  # of a terminal that does not say
 CLEAR = "\r\x1b[2K"

@@ -1,11 +1,12 @@
 """What a run says of itself while it goes on, on standard error.
 
 On a terminal one line that is always the present: the second, each master with its epoch, the
-faults at work, the rate. Elsewhere such a line each five seconds of the run. Asked for more, also
-every act with its proof; an act without proof is said in any case.
+faults at work, the rate. Elsewhere such a line a minute, as a log keeps them all. Each says what is
+left. Asked for more, also every act with its proof; an act without proof is said in any case.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -19,21 +20,34 @@ from maxq.histories.fault_facts import AWAIT_RECOVERY
 from maxq.histories.grounds import RUN
 from maxq.histories.op import Op
 
-EACH_NS, TERMINAL_NS = 5_000_000_000, 200_000_000  # between lines; between looks of the live one
-ENDING = "healing and reading everything"
+EACH_S = 60.0  # between lines, on a clock on the wall
+TERMINAL_NS = 200_000_000  # of the run, between looks of the live one
 
 
 class Progress:
-    """Shows a run's progress."""
+    """Shows a run's progress.
 
-    def __init__(self, options: Options, *, quiet: bool, verbose: bool = False) -> None:
+    Args:
+        options: of the run.
+        quiet: nothing is shown.
+        verbose: every act is said.
+        clock: in seconds.
+    """
+
+    def __init__(
+        self, options: Options, *, quiet: bool, verbose: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         console = Console(stderr=True, quiet=quiet)
         self._console = console
         self._status: Status | None = console.status("") if console.is_terminal else None
         self._limit_ns = options.time_limit_ns
-        self._ending = ENDING
-        if settle_s := options.settle_ns // 1_000_000_000:
-            self._ending += f", {settle_s} s of it until brokers have asked about open transactions"
+        self._recovery_ns = round(options.recovery_s * 1e9)
+        self._settle_s = options.settle_ns // 1_000_000_000
+        self._clock = clock
+        self._said_s = clock()
+        self._healed_ns: int | None = None  # when the wait for recovery began
+        self._recovered = False
         self._live = Live(options.context().broker_sets)
         self._verbose = verbose
         self._first_ns: int | None = None
@@ -68,21 +82,33 @@ class Progress:
             self._live.take(op)
             if not op.is_client and op.process != RUN:
                 self._act(now_ns, op)
-        if now_ns - self._shown_ns < (EACH_NS if self._status is None else TERMINAL_NS):
-            return
-        self._shown_ns = now_ns
-        line = self._line(self._first_ns, now_ns)
-        if self._status is not None:
-            self._show(line)
-        else:
-            self._print(line)
+        if self._status is not None and now_ns - self._shown_ns >= TERMINAL_NS:
+            self._shown_ns = now_ns
+            self._show(self._line(self._first_ns, now_ns))
+        elif self._status is None and self._clock() - self._said_s >= EACH_S:
+            self._said_s = self._clock()
+            self._print(self._line(self._first_ns, now_ns))
 
     def _line(self, first_ns: int, now_ns: int) -> str:
         limit_ns = first_ns + self._limit_ns
-        now = self._live.now(now_ns).line(limit_ns)
-        return now if now_ns <= limit_ns else f"{self._ending}: {now}"
+        if now_ns <= limit_ns and self._healed_ns is None:
+            return self._live.now(now_ns).line(limit_ns)
+        return f"{self._ending(now_ns)}: {self._live.now(now_ns).line()}"
+
+    def _ending(self, now_ns: int) -> str:
+        """What is left once clients and faults have ended."""
+        reading = "reading everything"
+        if self._settle_s:
+            reading += f" ({self._settle_s} s until brokers have asked about open transactions)"
+        if self._recovered:
+            return f"left: {reading}"
+        left_ns = self._recovery_ns - (now_ns - (self._healed_ns or now_ns))
+        return f"left: healing, for at most {max(left_ns, 0) / 1e9:.0f} s, then {reading}"
 
     def _act(self, now_ns: int, op: Op) -> None:
+        if op.f == AWAIT_RECOVERY:
+            self._recovered = self._healed_ns is not None
+            self._healed_ns = now_ns
         if not op.error and not isinstance(op.value, dict):
             return
         said = told(op)
