@@ -28,6 +28,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from maxq.checkers.evidence.eras import eras_of
 from maxq.checkers.evidence.faults import HOLDS, Fault, faults
 from maxq.checkers.evidence.observations import NEVER, SetSighting, Sighting
 from maxq.checkers.evidence.quiescence import MEMBERSHIP, Standstills
@@ -60,7 +61,7 @@ class Stayed(NamedTuple):
 
 def silences(history: History, replicas: Sequence[Sighting[ReplicaView]]) -> list[Silence]:
     """Every broker that was surely silenced, and whose id was known."""
-    acts = faults(history)
+    acts, eras = faults(history), eras_of(history)
     back = [a for a in acts if a.kind == "heal" or not a.known]
     moved = sorted(op.index for op in history.of_f(*sorted(MEMBERSHIP)) if op.is_client)
     ids: dict[str, list[Sighting[ReplicaView]]] = defaultdict(list)
@@ -77,12 +78,13 @@ def silences(history: History, replicas: Sequence[Sighting[ReplicaView]]) -> lis
         for node in act.nodes:
             proof = act.result.get(node)
             known = ids[node][: bisect_left(ids[node], act.begun, key=_end)]
+            known = [s for s in known[-1:] if eras.of(s.begun) == eras.of(act.begun)]
             if not known or not isinstance(proof, dict) or proof.get(HOLDS) is not True:
                 continue
             until = next((a.begun for a in revivers if _may_revive(a, node)), NEVER)
             view = known[-1].view
             if view.id is not None:
-                until = min(until, still)
+                until = min(until, still, eras.end(act.begun))  # from then on ids are others
                 found.append(Silence(act, node, view.set, view.id, act.ended, until))
     return found
 

@@ -25,12 +25,12 @@ by the same sends: see `lost_masters`.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from maxq.checkers.availability.known_by import KnownBy
 from maxq.checkers.availability.lost_masters import Lost, keeps_another, lost_master
 from maxq.checkers.core.api import Context
 from maxq.checkers.core.promises import copies
 from maxq.checkers.evidence.active_faults import connected
 from maxq.checkers.evidence.faults import faults
-from maxq.checkers.evidence.known_by import KnownBy
 from maxq.checkers.evidence.observations import SetSighting, sightings
 from maxq.checkers.evidence.quiescence import Interval, Lull, lulls
 from maxq.checkers.evidence.stores.lost_stores import unsettled

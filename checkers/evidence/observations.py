@@ -3,6 +3,10 @@
 An answer is true at one instant between its invocation and its completion, and which is unknown.
 So one sighting is *before* another only if it had ended when the other began, by index: times order
 nothing here. Leases and bounds are in ns of the harness's clock; -1 is an unknown time.
+
+A number of a controller counts together with the era in which it was given
+(`maxq.checkers.evidence.eras`): `epoch` and `set_epoch` of a sighting are compared, the bare
+numbers of its view only within an era.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,6 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, ValidationError, convert
 
+from maxq.checkers.evidence.eras import Eras, eras_of
 from maxq.histories.history import History
 from maxq.histories.observed import (
     OBSERVE_CONTROLLER,
@@ -36,8 +41,11 @@ class Sighting(NamedTuple, Generic[T]):
     view: T
 
 
+Number = tuple[int, int]  # an era, and what was counted in it
+
+
 class SetSighting(NamedTuple):
-    """What a controller said of one broker set."""
+    """What a controller said of one broker set, and in which era."""
 
     begun: int
     at: int
@@ -45,6 +53,17 @@ class SetSighting(NamedTuple):
     at_ns: int
     node: str
     view: SetView
+    era: int = 0
+
+    @property
+    def epoch(self) -> Number:
+        """The master epoch, as it compares with that of any other sighting of the set."""
+        return self.era, self.view.master_epoch
+
+    @property
+    def set_epoch(self) -> Number:
+        """The SyncStateSet epoch, likewise."""
+        return self.era, self.view.sync_state_set_epoch
 
 
 def sightings(history: History, f: str, kind: type[T]) -> list[Sighting[T]]:
@@ -84,16 +103,18 @@ def set_sightings(history: History) -> dict[str, list[SetSighting]]:
 
 def _set_sightings(history: History) -> dict[str, list[SetSighting]]:
     sets: dict[str, list[SetSighting]] = {}
+    eras = eras_of(history)
     for s in sightings(history, OBSERVE_CONTROLLER, ControllerView):
-        for name, seen in of_sets(s):
+        for name, seen in of_sets(s, eras):
             sets.setdefault(name, []).append(seen)
     return dict(sorted(sets.items()))
 
 
-def of_sets(s: Sighting[ControllerView]) -> Iterator[tuple[str, SetSighting]]:
+def of_sets(s: Sighting[ControllerView], eras: Eras) -> Iterator[tuple[str, SetSighting]]:
     """A controller's answer taken apart, by broker set."""
+    era = eras.of(s.begun)
     for name, view in s.view.sets.items():
-        yield name, SetSighting(s.begun, s.at, s.begun_ns, s.at_ns, s.view.node, view)
+        yield name, SetSighting(s.begun, s.at, s.begun_ns, s.at_ns, s.view.node, view, era)
 
 
 def begin(done: Op, invocation: Op | None) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import msgspec
 
-from maxq.checkers.evidence.observations import NEVER, SetSighting, set_sightings
+from maxq.checkers.evidence.observations import NEVER, Number, SetSighting, set_sightings
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError
 
@@ -60,16 +60,16 @@ def _elections(seen: Sequence[SetSighting]) -> Iterator[Window]:
     yield -1, by_end[0].begun
     yield by_end[-1].at, NEVER
     for before, after in pairwise(by_end):
-        if before.view.master_epoch != after.view.master_epoch:
+        if before.epoch != after.epoch:
             yield min(before.begun, after.begun), after.at
 
 
 def _addresses(seen: Sequence[SetSighting]) -> Iterator[tuple[int, int, str]]:
     """Each master's addresses: from the first answer that named one to the last, in a row."""
-    reigns: dict[tuple[int, str], list[int]] = defaultdict(list)
+    reigns: dict[tuple[Number, str], list[int]] = defaultdict(list)
     for s in seen:
         if s.view.master is not None:
-            reigns[s.view.master_epoch, s.view.master_address] += [s.begun, s.at]
+            reigns[s.epoch, s.view.master_address] += [s.begun, s.at]
     for (_, address), indices in sorted(reigns.items()):
         yield min(indices), max(indices), address
 

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from maxq.checkers.core.elements import epoch_of, node_of
 from maxq.checkers.evidence.acts import Act, acts_of
+from maxq.checkers.evidence.eras import eras_of
 from maxq.checkers.evidence.faults import Fault
 from maxq.checkers.evidence.log_key import Finding
-from maxq.checkers.evidence.observations import NEVER
+from maxq.checkers.evidence.observations import NEVER, Number
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, ControllerView, decoded
 from maxq.histories.op import HistoryError, Op
@@ -69,7 +70,7 @@ class Storyteller:
                  if r.broker_set == told.broker_set and told.epoch < r.epoch]  # fmt: skip
         deposed = min((r for r in later if r.at < sent.index), default=None)
         since = f", deposed by then (op {deposed.at})" if deposed is not None else ""
-        return f"{broker}, master of {told.broker_set} in epoch {told.epoch}{since},"
+        return f"{broker}, master of {told.broker_set} in epoch {told.epoch[1]}{since},"
 
     def _op(self, index: int) -> str:
         op = self._history[index]
@@ -134,13 +135,14 @@ class Reign(NamedTuple):
     """A controller said in operation `at` that a broker is master."""
 
     at: int
-    epoch: int
+    epoch: Number
     broker_set: str
 
 
 def _reigns(history: History) -> dict[str, list[Reign]]:
     """By the master's address, what controllers said of it, in order."""
     found: dict[str, list[Reign]] = {}
+    eras = eras_of(history)
     for op in history.clients:
         if op.f != OBSERVE_CONTROLLER or op.type != "ok":
             continue
@@ -150,7 +152,7 @@ def _reigns(history: History) -> dict[str, list[Reign]]:
             continue  # whoever judges it will say so
         for name, view in sets.items():
             if view.master is not None:
-                reign = Reign(op.index, view.master_epoch, name)
+                reign = Reign(op.index, (eras.of(op.index), view.master_epoch), name)
                 found.setdefault(view.master_address, []).append(reign)
     return found
 

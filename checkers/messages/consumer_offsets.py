@@ -259,7 +259,7 @@ def _elections(sightings: Sightings) -> Iterator[Interval]:
         yield Interval(-1, -1, first.begun, first.begun_ns)
         yield Interval(last.at, last.at_ns, NEVER, NEVER)
         for before, after in pairwise(answers):
-            if before.view.master_epoch != after.view.master_epoch:
+            if before.epoch != after.epoch:
                 yield Interval(before.begun, before.begun_ns, after.at, after.at_ns)
 
 
@@ -270,9 +270,9 @@ def _fail_overs(sightings: Sightings) -> Iterator[FailOver]:
         led: SetSighting | None = None  # the last answer that names a master
         older = newest = answers[0]  # the last one of an earlier epoch, and of the highest one
         for s in answers:
-            if s.view.master_epoch < newest.view.master_epoch:
+            if s.epoch < newest.epoch:
                 continue
-            if s.view.master_epoch > newest.view.master_epoch:
+            if s.epoch > newest.epoch:
                 older = newest
             newest = s
             if s.view.master is None:

@@ -29,6 +29,7 @@ import msgspec
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.evidence.eras import Eras, eras_of
 from maxq.checkers.evidence.observations import (
     SetSighting,
     begin,
@@ -84,6 +85,7 @@ class Known(NamedTuple):
     healed: int
     sets: frozenset[str]
     named: frozenset[str]
+    eras: Eras
 
 
 class Row(NamedTuple):
@@ -121,7 +123,8 @@ class BrokerIds(KeyedChecker):
 
     def prepare(self, history: History, context: Context) -> Known:
         sets = frozenset(context.broker_sets)
-        return Known(Wipes(history), after_acts(history).at, sets, frozenset(_named(history)))
+        acts, named = after_acts(history).at, frozenset(_named(history))
+        return Known(Wipes(history), acts, sets, named, eras_of(history))
 
     def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
         op = event.op
@@ -132,7 +135,7 @@ class BrokerIds(KeyedChecker):
             return
         begun, _ = begin(op, event.begun)
         if op.f == OBSERVE_CONTROLLER:
-            for name, seen in of_sets(sighting(op, event.begun, ControllerView)):
+            for name, seen in of_sets(sighting(op, event.begun, ControllerView), known.eras):
                 yield name, Row(view=seen)
         elif op.f == OBSERVE_REPLICA:
             view = decoded(op, ReplicaView)

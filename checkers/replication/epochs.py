@@ -10,6 +10,9 @@ with each election, the SyncStateSet epoch with each change of the set. Two kind
 - **Numbers** (S4 forks, S5, S7): a number identifies a state, whenever and by whom it was seen.
   From SyncStateSet epoch s to s+1 there is exactly one change.
 
+Numbers begin anew where controllers forgot everything, so each era is judged alone
+(`maxq.checkers.evidence.eras`).
+
 Where a master was elected from (S7): see `elections`. Who leads (S5): see `masters`. Begins (S8c):
 see `epoch_starts`. Confirmation (S9b): see `confirmation`. Reading (S10b): see `slave_reads`.
 Learners (S17): see `learners`. Controllers as one register (S3b): see `one_register`.
@@ -28,6 +31,7 @@ from typing import NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.evidence.eras import Eras, eras_of
 from maxq.checkers.evidence.observations import SetSighting, Sighting, listed, of_sets, sighting
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.replication.confirmation import unconfirmed
@@ -64,6 +68,7 @@ class Known(NamedTuple):
     sets: frozenset[str]
     grants: Mapping[str, Seen]
     learners: frozenset[str] = frozenset()
+    eras: Eras = Eras()
 
 
 Row = SetSighting | Sighting[ReplicaView] | Silent
@@ -96,14 +101,14 @@ class Epochs(KeyedChecker):
     def prepare(self, history: History, context: Context) -> Known:
         sets = frozenset(context.broker_sets)
         linearizable, learners = context.target in LINEARIZABLE, frozenset(context.learners)
-        return Known(linearizable, sets, granted(history), learners)
+        return Known(linearizable, sets, granted(history), learners, eras_of(history))
 
     def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
         if event.op.type != "ok":
             return
         if event.op.f == OBSERVE_CONTROLLER:
             reported = sighting(event.op, event.begun, ControllerView)
-            yield from of_sets(reported)
+            yield from of_sets(reported, known.eras)
             for name in known.sets - reported.view.sets.keys():
                 yield name, Silent(reported.begun, reported.at, reported.view.node)
         else:
@@ -113,14 +118,11 @@ class Epochs(KeyedChecker):
     def judge(
         self, key: str, rows: Sequence[Row], known: Known, more: object = None
     ) -> SetJudgement:
-        seen = [row for row in rows if isinstance(row, SetSighting)]
-        replicas = [row for row in rows if isinstance(row, Sighting)]
-        silent = [row for row in rows if isinstance(row, Silent)]
-        grants = known.grants.get(key, ())
-        judged = judge_set(key, seen, replicas, grants, linearizable=known.linearizable)
-        forgotten = _forgotten(key, seen, silent, linearizable=known.linearizable)
-        joined, learned = members_that_learn(key, seen, replicas, known.learners)
-        return judged._replace(found=[*judged.found, *forgotten, *joined], learned=learned)
+        apart = known.eras.apart(rows, _begun)
+        grants = known.eras.apart(known.grants.get(key, ()), _begun)
+        eras = [_judge_era(key, *era, known) for era in zip(apart, grants, strict=True)]
+        found = [f for era in eras for f in era.found]
+        return SetJudgement(found, *map(sum, zip(*(era[1:] for era in eras), strict=True)))
 
     def conclude(
         self,
@@ -130,6 +132,21 @@ class Epochs(KeyedChecker):
         results: Mapping[str, SetJudgement],
     ) -> Verdict:
         return rule(self, history, context, _case(results))
+
+
+def _begun(row: Row) -> int:
+    return row.begun
+
+
+def _judge_era(key: str, rows: Sequence[Row], grants: Seen, known: Known) -> SetJudgement:
+    """Judge one set in one era."""
+    seen = [row for row in rows if isinstance(row, SetSighting)]
+    replicas = [row for row in rows if isinstance(row, Sighting)]
+    silent = [row for row in rows if isinstance(row, Silent)]
+    judged = judge_set(key, seen, replicas, grants, linearizable=known.linearizable)
+    forgotten = _forgotten(key, seen, silent, linearizable=known.linearizable)
+    joined, learned = members_that_learn(key, seen, replicas, known.learners)
+    return judged._replace(found=[*judged.found, *forgotten, *joined], learned=learned)
 
 
 def judge_set(

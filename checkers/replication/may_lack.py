@@ -74,9 +74,11 @@ class MayLack:
 def stayed(seen: Sequence[SetSighting], broker_id: int | None, since: int, until: int) -> bool:
     """Whether a broker was surely in the SyncStateSet all the time between two indices: controllers
     reported every epoch of the set from then to then, and it was in each."""
-    sets = {s.view.sync_state_set_epoch: s.view.sync_state_set for s in seen}
-    before = [s.view.sync_state_set_epoch for s in seen if s.at < since]
-    after = [s.view.sync_state_set_epoch for s in seen if s.begun > until]
+    sets = {s.set_epoch: s.view.sync_state_set for s in seen}
+    before = [s.set_epoch for s in seen if s.at < since]
+    after = [s.set_epoch for s in seen if s.begun > until]
     if not before or not after:
         return False
-    return all(broker_id in sets.get(e, ()) for e in range(max(before), min(after) + 1))
+    (era, first), (later, last) = max(before), min(after)
+    numbers = range(first, last + 1)
+    return era == later and all(broker_id in sets.get((era, e), ()) for e in numbers)

@@ -24,6 +24,7 @@ from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.core.promises import MODE, PAIR
 from maxq.checkers.evidence.observations import (
     NEVER,
+    Number,
     SetSighting,
     Sighting,
     listed,
@@ -331,8 +332,8 @@ def _members(history: History) -> dict[str, tuple[int, ...]]:
     return {name: s.view.sync_state_set for name, s in last.items()}
 
 
-def _newest(s: SetSighting) -> tuple[int, int, int]:
-    return s.view.master_epoch, s.view.sync_state_set_epoch, s.at
+def _newest(s: SetSighting) -> tuple[Number, Number, int]:
+    return s.epoch, s.set_epoch, s.at
 
 
 # S8.

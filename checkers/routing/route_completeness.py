@@ -229,7 +229,7 @@ def undisturbed_masters(
     living: Sequence[Living], sets: Mapping[str, Sequence[SetSighting]], bound_ns: int
 ) -> Iterator[tuple[Living, int]]:
     """Those whose broker must be listed as master, and the epoch in which it leads."""
-    begun: dict[Term, int] = {}  # when it was first seen leading
+    begun: dict[Term, Sighting[ReplicaView]] = {}  # when it was first seen leading
     reported = {name: Epochs(said) for name, said in sets.items()}
     listed: set[Term] = set()
     for one in living:
@@ -237,10 +237,10 @@ def undisturbed_masters(
         if epoch is None or epoch != led(one.after.view):
             continue
         term = (one.answer.view.node, view.node, epoch)
-        since_ns = begun.setdefault(term, one.broker.at_ns)
-        ripe = term in listed or one.answer.begun_ns > since_ns + bound_ns
+        first = begun.setdefault(term, one.broker)
+        ripe = term in listed or one.answer.begun_ns > first.at_ns + bound_ns
         known = reported.get(view.set)
-        if one.due and ripe and known is not None and known.newest(epoch, one.answer.at):
+        if one.due and ripe and known is not None and known.newest(epoch, first.at, one.answer.at):
             yield one, epoch
         if one.lists(MASTER):
             listed.add(term)
@@ -256,13 +256,16 @@ class Epochs:
 
     def __init__(self, reported: Sequence[SetSighting]) -> None:
         self._reported = reported
+        self._ends = [s.at for s in reported]
         self._latest = list(accumulate((s.begun for s in reported), max))
 
-    def newest(self, epoch: int, after: int) -> bool:
-        """Whether controllers, asked after an index, knew of no newer epoch."""
+    def newest(self, epoch: int, since: int, after: int) -> bool:
+        """Whether controllers, asked after an index, knew of no newer epoch than one that a broker
+        has had since an index."""
         first = bisect_right(self._latest, after)
         later = self._reported[first : first + 1]
-        return bool(later) and later[0].view.master_epoch == epoch
+        before = self._reported[: bisect_left(self._ends, since)][-1:] or later
+        return bool(later) and later[0].epoch == (before[0].era, epoch)
 
 
 def not_master(leading: Sequence[tuple[Living, int]]) -> Iterator[Found]:

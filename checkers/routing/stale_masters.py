@@ -13,10 +13,11 @@ reign, and who led in between displaces it by right.)
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from maxq.checkers.evidence.observations import SetSighting
+from maxq.checkers.evidence.observations import SetSighting, Sighting
 from maxq.checkers.evidence.quiescence import Interval
 from maxq.checkers.evidence.verdicts import Found
 from maxq.checkers.routing.route_completeness import MASTER, Epochs, Living, Term, led
+from maxq.histories.observed import ReplicaView
 
 
 class Taken(NamedTuple):
@@ -45,7 +46,7 @@ def taken_masters(
         bound_ns: how long a master may take to register.
     """
     reported = {name: Epochs(said) for name, said in sets.items()}
-    begun: dict[Term, int] = {}  # when it was first seen leading
+    begun: dict[Term, Sighting[ReplicaView]] = {}  # when it was first seen leading
     otherwise: set[tuple[Term, Interval]] = set()
     listed: dict[tuple[Term, Interval], int] = {}
     for one in living:
@@ -54,13 +55,13 @@ def taken_masters(
             continue
         term = (one.answer.view.node, view.node, epoch)
         key = (term, one.span)
-        since_ns = begun.setdefault(term, one.broker.at_ns)
+        first = begun.setdefault(term, one.broker)
         known = reported.get(view.set)
-        if key in listed and known is not None and known.newest(epoch, one.answer.at):
+        if key in listed and known is not None and known.newest(epoch, first.at, one.answer.at):
             yield Taken(one, epoch, listed[key])
         if not one.lists(MASTER):
             otherwise.add(key)
-        elif key in otherwise or one.answer.begun_ns > since_ns + bound_ns:
+        elif key in otherwise or one.answer.begun_ns > first.at_ns + bound_ns:
             listed.setdefault(key, one.answer.at)
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from maxq.checkers.availability.availability import Availability
 from maxq.checkers.core.api import Context
+from maxq.checkers.evidence.eras import eras_of
+from maxq.checkers.evidence.reigns import unrest_of
 from maxq.checkers.locks.locks import Locks
 from maxq.checkers.replication.broker_ids import BrokerIds
 from maxq.checkers.replication.epochs import Epochs
@@ -28,6 +30,7 @@ class Registry:
         self.master: int | None = None
         self.members: tuple[int, ...] = ()
         self.leads: dict[int, int] = {}  # id -> the epoch in which it believes that it leads
+        self.nodes = {i: i for i in IDS}  # id -> whose it is
 
     def elect(self, broker_id: int, *, keep_epoch: bool = False, outside: bool = False) -> bool:
         allowed = not self.members or broker_id in self.members
@@ -58,7 +61,7 @@ class Registry:
     def broker(self, broker_id: int) -> dict[str, Any]:
         epoch = self.leads.get(broker_id, 0)
         return encoded(ReplicaView(
-            node=f"b0-{broker_id}", set="b0", address=f"x{broker_id}:1", id=broker_id,
+            node=f"b0-{self.nodes[broker_id]}", set="b0", address=f"x{broker_id}:1", id=broker_id,
             leads=epoch > 0, epochs=(EpochView(epoch, 0, 9),) if epoch else (), end=9,
             confirmed=None,
         ))  # fmt: skip
@@ -80,7 +83,7 @@ class Watch:
         """Begin; decide the answer; end: one step of a question."""
         if process not in self.asking:
             self.asking[process] = None
-            self.add("invoke", process, {"node": "x"})
+            self.add("invoke", process, {"node": f"c{process}"})
         elif self.asking[process] is None:
             self.asking[process] = self.answer(process)
         else:
@@ -113,8 +116,8 @@ STEPS = st.lists(
 )
 
 
-def watched(steps: list[tuple[str, int, set[int]]]) -> Watch:
-    watch = Watch()
+def watched(steps: list[tuple[str, int, set[int]]], watch: Watch | None = None) -> Watch:
+    watch = watch or Watch()
     for what, n, members in steps:
         if what == "look":
             watch.look(n)
@@ -132,6 +135,41 @@ def test_a_registry_that_is_right_is_never_accused(steps: list[Any]) -> None:
     for checker in (Epochs(), BrokerIds()):
         verdict = checker.check(watch.history, CONTEXT)
         assert verdict.valid is not False, [a.story for a in verdict.anomalies]
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS, STEPS, st.booleans())
+def test_controllers_that_forgot_everything_are_never_accused_of_it(
+    steps: list[Any], later: list[Any], at_once: bool
+) -> None:
+    """Numbers and ids begin anew; what was said before is compared with nothing."""
+    watch = watched(steps)
+    for process in range(3):
+        watch.ask(process)
+    asking = [*watch.asking]  # what was asked before is not answered after it
+    watch.asking.clear()
+    names = ("c0", "c1", "c2")
+    for wiped in [names] if at_once else [(name,) for name in names]:
+        for _ in range(2):  # begun, and completed
+            proof = {name: {"holds": True} for name in wiped}
+            watch.ops.append(
+                Op("info", "nemesis", "wipe", proof, None, len(watch.ops), len(watch.ops))
+            )
+    for process in asking:
+        watch.add("fail", process, {"node": "x"})
+    watch.registry = Registry()
+    watch.registry.nodes = {1: 2, 2: 3, 3: 1}
+    watched(later, watch)
+    watch.ask(0)
+
+    found = Epochs().check(watch.history, CONTEXT)
+    assert not found.anomalies, [a.story for a in found.anomalies]
+    for checker in (BrokerIds(), Availability(), Replicas()):
+        verdict = checker.check(watch.history, CONTEXT)
+        assert verdict.valid is not False, [a.story for a in verdict.anomalies]
+    wipes = eras_of(watch.history).wipes
+    assert len(wipes) == (1 if at_once else 2), "two of three are most of them"
+    assert not unrest_of(watch.history).led_by("b0", wipes[0].begun - 1, wipes[0].begun + 1)
 
 
 @settings(max_examples=200, deadline=None)

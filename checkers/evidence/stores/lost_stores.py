@@ -9,7 +9,7 @@ have those that follow it.
 
 A fourth is what operators do who clear the data of all controllers, as the upgrade to RocketMQ
 5.1.1 has it: then these give out ids and number epochs from the beginning, and nothing that they
-said before can be compared with what they say later (`begun_anew`).
+said before can be compared with what they say later (`maxq.checkers.evidence.eras`).
 
 That the first is refused while the owner lives, and that even then an epoch has one master, is
 claimed all the same (S1, S5).
@@ -17,9 +17,9 @@ claimed all the same (S1, S5).
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 from maxq.checkers.core.promises import CLEAN, unfulfilled
+from maxq.checkers.evidence.eras import eras_of
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import (
     NEVER,
@@ -30,7 +30,6 @@ from maxq.checkers.evidence.observations import (
 )
 from maxq.histories.fault_facts import COPY_STORE, TAMPERS, WIPE
 from maxq.histories.history import History
-from maxq.histories.observed import OBSERVE_CONTROLLER
 
 Seen = list[tuple[int, int, int, str]]  # begin, end, broker id, broker set
 
@@ -104,22 +103,13 @@ def unsettled(history: History) -> dict[str, list[tuple[int, int]]]:
 
 
 def begun_anew(history: History) -> str:
-    """Which act removed the stores of most controllers at once; empty if none did."""
-    if not history.of_f(WIPE):
-        return ""
-    asked = {_node(op.value) for op in history.of_f(OBSERVE_CONTROLLER)} - {""}
-    for act in faults(history) if asked else ():
-        removed = asked & set(act.nodes)
-        if act.f == WIPE and act.holds and 2 * len(removed) > len(asked):
-            return (
-                f"the stores of {listed(sorted(removed))} were removed (op {act.begun}), which are "
-                "most of the controllers: they begin anew with their ids and epochs"
-            )
+    """Which act removed the stores of most controllers first; empty if none did."""
+    for wipe in eras_of(history).wipes:
+        return (
+            f"the stores of {listed(wipe.nodes)} were removed (op {wipe.begun}), which are most of "
+            "the controllers: they begin anew with their ids and epochs"
+        )
     return ""
-
-
-def _node(value: Any) -> str:
-    return str(value.get("node", "")) if isinstance(value, dict) else ""
 
 
 def _unused(history: History) -> dict[str, Fault]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from maxq.checkers.core.api import Context
+from maxq.checkers.evidence.eras import eras_of
 from maxq.checkers.evidence.observations import (
     SetSighting,
     Sighting,
@@ -81,10 +82,12 @@ class KnownBy:
 def _numbered(history: History, numbers: dict[tuple[str, str], int]) -> Answers:
     """What controllers said, in order; every address that is met gets a number."""
     answers: Answers = {}
+    eras = eras_of(history)
     for s in sightings(history, OBSERVE_CONTROLLER, ControllerView):
         for name, reported in _by_address(s):
             view = _view(name, reported, numbers)
-            seen = SetSighting(s.begun, s.at, s.begun_ns, s.at_ns, s.view.node, view)
+            era = eras.of(s.begun)
+            seen = SetSighting(s.begun, s.at, s.begun_ns, s.at_ns, s.view.node, view, era)
             answers.setdefault(name, []).append(seen)
     return dict(sorted(answers.items()))
 
