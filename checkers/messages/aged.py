@@ -2,9 +2,10 @@
 
 That is what explains a finding if all the messages that it misses may be deleted
 (`maxq.checkers.evidence.stores.trims`) by the time of the operation that first went past them, or
-that read the whole log without them. A reader that had another message at the same offset before
-this one was acknowledged did not go past it: it read what an unclean election took away. A log that
-ends sooner than it did, or that holds another message at an offset, is never explained by that.
+that read the whole log without them. A reader that had another message at the same offset did not
+go past this one, if that was before this one was acknowledged, or if a broker showed it that did
+not lead any more: it read what an election took away. A log that ends sooner than it did, or that
+holds another message at an offset, is never explained by that.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from functools import cached_property
 
 from maxq.checkers.evidence.log import LogOp, Step
 from maxq.checkers.evidence.log_key import Finding, Order
+from maxq.checkers.evidence.reigns import Unrest
 from maxq.checkers.evidence.stores.trims import Expiry, first_young
 from maxq.checkers.messages.excuses import Passage, passages
 
@@ -27,11 +29,18 @@ class Aged:
         steps: its operations, and all assignments, in order.
         order: its log.
         expired: what of it may be deleted, from when on.
+        unrest: when there may have been another master.
     """
 
     def __init__(
-        self, key: int, steps: Sequence[Step], order: Order, expired: Sequence[Expiry]
+        self,
+        key: int,
+        steps: Sequence[Step],
+        order: Order,
+        expired: Sequence[Expiry],
+        unrest: Unrest,
     ) -> None:
+        self._unrest = unrest
         self._order = order
         self._expired = expired
         self._steps = steps
@@ -70,20 +79,26 @@ class Aged:
         return max(finding.ops) if shows is None else int(finding.detail[shows])
 
     def _past(self, writer: int, place: int) -> Iterator[Passage]:
-        """The passages that had not read what stood at a place before a send was acknowledged."""
+        """The passages that had not read what stood at a place before a send was acknowledged, nor
+        from a broker that was deposed."""
         there = self._read.get(self._order.offsets[place], ())
-        before = {id(passage) for passage, at in there if at < writer}
-        return (p for p in self._passages if id(p) not in before)
+        other = {id(p) for p, poll in there if poll.at < writer or self._deposed(poll)}
+        return (p for p in self._passages if id(p) not in other)
+
+    def _deposed(self, poll: LogOp) -> bool:
+        """Whether another broker than the one that answered a poll surely led meanwhile."""
+        masters = self._unrest.led_by(poll.node or "", poll.begun, poll.at)
+        return bool(masters) and poll.broker is not None and poll.broker not in masters
 
     @cached_property
-    def _read(self) -> dict[int, list[tuple[Passage, int]]]:
+    def _read(self) -> dict[int, list[tuple[Passage, LogOp]]]:
         """By offset: which passage read there, by which operation."""
-        found: dict[int, list[tuple[Passage, int]]] = {}
+        found: dict[int, list[tuple[Passage, LogOp]]] = {}
         for step in self._steps:
             passage = self._went.get(step.at)
             if passage is None or not isinstance(step, LogOp):
                 continue
             for e in step.polled:
                 if e.offset is not None:
-                    found.setdefault(e.offset, []).append((passage, step.at))
+                    found.setdefault(e.offset, []).append((passage, step))
         return found

@@ -127,8 +127,8 @@ class Durability(KeyedChecker):
         order = [found for step in steps for found in fold.step(step)] if self.orders else []
         order += list(out_of_order(key, steps, order)) if self.orders else []
         shared = {row.at for row in rows if row.shared and row.sent and row.type == "info"}
-        excuses = Excuses(key, steps, judged.order, known.unrest)
-        aged = Aged(key, steps, judged.order, log.expired)
+        excuses = Excuses(key, steps, judged.order, known.unrest, log.expired)
+        aged = Aged(key, steps, judged.order, log.expired, known.unrest)
         findings = [excuses.marked(f) for f in judged.findings if not aged.explains(f)]
         found = [*findings, *(excuses.marked(f) for f in order if not aged.explains(f))]
         return KeyVerdict(

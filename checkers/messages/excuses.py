@@ -6,7 +6,8 @@ cannot put a message into a log twice, nor one that no client sent. Claim: S16.
 
 A reader that went on past a message proves its loss. Where it had gone past that place under an
 earlier master, it read what stood there before, and the message came when it was gone already:
-that it never saw the message says nothing. So the poll that first went past a place counts too.
+that it never saw the message says nothing. So the poll that first went past a place counts too;
+and where the message was old enough to be deleted by then, it proves nothing either.
 """
 
 from bisect import bisect_left
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from maxq.checkers.evidence.log import LogOp, Step
 from maxq.checkers.evidence.log_key import Finding, Order
 from maxq.checkers.evidence.reigns import Unrest
+from maxq.checkers.evidence.stores.trims import Expiry, first_young
 
 WHATEVER = "S16"  # the claim that every setting makes
 # Wrong at any time.
@@ -60,9 +62,18 @@ class Excuses:
         steps: its operations, and all assignments, in order.
         order: its log.
         unrest: when there may have been another master.
+        expired: what of it may be deleted, from when on.
     """
 
-    def __init__(self, key: int, steps: Sequence[Step], order: Order, unrest: Unrest) -> None:
+    def __init__(
+        self,
+        key: int,
+        steps: Sequence[Step],
+        order: Order,
+        unrest: Unrest,
+        expired: Sequence[Expiry] = (),
+    ) -> None:
+        self._expired = expired
         self._ops = {step.at: step for step in steps if isinstance(step, LogOp)}
         self._passages = dict(passages(key, steps, order))
         self._order = order
@@ -93,7 +104,11 @@ class Excuses:
         if finding.name in READER:
             place = finding.detail.get("index")
             passage = self._passages.get(finding.detail[READER[finding.name]])
-            return (UNKNOWN_OP,) if place is None or passage is None else passage.reached(place)
+            if place is None or passage is None:
+                return (UNKNOWN_OP,)
+            reached, offset = passage.reached(place), self._order.offsets[place]
+            old = any(offset < first_young(self._expired, at) for at in reached)
+            return (UNKNOWN_OP,) if old else reached
         values = finding.detail.get("values")
         if finding.name == "inconsistent-offsets" or not isinstance(values, list):
             return ()
