@@ -62,7 +62,7 @@ class Availability:
         except HistoryError as error:
             return unreadable(self, error)
         _taken(context, case, sends)
-        return rule(self, history, context, case, timed=self.claims)
+        return rule(self, history, context, case)
 
 
 def _judge(history: History, context: Context) -> Case:

@@ -195,7 +195,7 @@ class Service(KeyedChecker):
                 _by_wait(case, context, rest, found, done)
             else:
                 case.doubt("S13", "no queue was probed after the last heal")
-        return rule(self, history, context, case, timed=self.claims)
+        return rule(self, history, context, case)
 
 
 def _answer(op: Op) -> str:

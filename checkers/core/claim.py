@@ -19,11 +19,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     made an empty broker master (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas`
     where a broker that refused its store got no other one; one `of_controllers` where the stores of
     most controllers were removed at once, so that ids and epochs begin anew. `grounds` are the
-    kinds of answers
-    (``maxq.histories.grounds``) without which it cannot count as kept. A claim that needs
-    `undisturbed` time is not judged in a history with an unknown act
-    (``maxq.checkers.evidence.quiescence``). `checker` is the name of the checker that decides it,
-    `mutants` the names of modules of ``reference/mutants``.
+    kinds of answers (``maxq.histories.grounds``) without which it cannot count as kept. A claim
+    that needs `undisturbed` time is not judged in a history with an unknown act
+    (``maxq.checkers.evidence.quiescence``). One that is `timed` counts time, or rests on an answer
+    that comes in time: a harness that was late itself cannot judge it, but for those of its
+    anomalies that are `facts` whatever the time. `checker` is the name of the checker that decides
+    it, `mutants` the names of modules of ``reference/mutants``.
     """
 
     id: str
@@ -37,6 +38,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     of_controllers: bool = False
     grounds: tuple[str, ...]
     undisturbed: bool = False
+    timed: bool = False
+    facts: tuple[str, ...] = ()
     checker: str
     mutants: tuple[str, ...] = ()
 

@@ -18,6 +18,7 @@ ESCAPE: tuple[Claim, ...] = (
         after_power=(SYNCED,),
         in_pairs=COPIED,
         grounds=(RECOVERY,),
+        timed=True,
         checker="delayed",
         mutants=(
             "escapes_to_read_only",
@@ -69,6 +70,7 @@ ESCAPE: tuple[Claim, ...] = (
         in_pairs=(),
         grounds=(RECOVERY,),
         undisturbed=True,
+        timed=True,
         checker="delayed",
         mutants=("redelivers_from_the_start",),
     ),
@@ -93,6 +95,7 @@ ESCAPE: tuple[Claim, ...] = (
         after_power=(SYNCED,),
         in_pairs=COPIED,
         grounds=(RECOVERY,),
+        timed=True,
         checker="half-messages",
         mutants=("answers_only_noted",),
     ),

@@ -7,7 +7,7 @@ kept claim rests is looked at by ``maxq.checkers.judgement.runner``, once for al
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -97,37 +97,29 @@ class Case(msgspec.Struct, kw_only=True):
         self.doubts.setdefault(claim, []).append(Doubt(why, advice))
 
 
-def rule(
-    checker: Checker,
-    history: History,
-    context: Context,
-    case: Case,
-    *,
-    timed: Collection[str] = (),
-) -> Verdict:
-    """Compose the verdict.
+def rule(checker: Checker, history: History, context: Context, case: Case) -> Verdict:
+    """Compose the verdict. Of claims that are timed a late harness judges nothing but facts.
 
     Args:
         checker: who judges.
         history: what was judged.
         context: how the run was set up.
         case: what was found out.
-        timed: claims that count time: a harness that was late itself cannot judge them.
     """
     names = case.names
     if names is None:
         names = Counter((f.claim, f.name) for f in case.found)
-    late = late_harness(history) if timed else ""
-    if late:
-        for claim in timed:
-            if case.judged.get(claim) or any(of == claim for of, _ in names):
-                case.doubt(claim, late, "run on a machine with less other load")
+    late = late_harness(history)
     met = conditions(history, context.settings)
     claim_verdicts = []
     for claim in (c for c in checker.claims if c not in context.absent):
         found = {name: n for (of, name), n in sorted(names.items()) if of == claim and n}
-        reported = {} if late and claim in timed else found
-        claim_verdicts.append(_claim_verdict(claim, context, case, reported, met))
+        known = BY_ID.get(claim)
+        if late and known is not None and known.timed:
+            if case.judged.get(claim) or found:
+                case.doubt(claim, late, "run on a machine with less other load")
+            found = {name: n for name, n in found.items() if name in known.facts}
+        claim_verdicts.append(_claim_verdict(claim, context, case, found, met))
     return Verdict(
         checker=checker.name,
         claim_verdicts=tuple(claim_verdicts),

@@ -104,6 +104,10 @@ Some claims need undisturbed time. They are not judged in a history with an act 
 is neither built in nor declared by the run (`histories/fault_facts.py`), since its effect is
 unknown:
 {}.
+
+These count time, or rest on an answer that comes in time. They are not judged where the harness
+itself was late, but for what is a fact at any time (of S15 an exit code):
+{}.
 """
 
 _WHO_DECIDES = """
@@ -134,7 +138,10 @@ def page() -> str:
         if c.in_pairs is not None
     )
     made += _IN_PAIRS + pairs
-    grounds += _UNDISTURBED.format(", ".join(c.id for c in CLAIMS if c.undisturbed))
+    grounds += _UNDISTURBED.format(
+        ", ".join(c.id for c in CLAIMS if c.undisturbed),
+        ", ".join(c.id for c in CLAIMS if c.timed),
+    )
     decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)
     return _HEAD + table + _MADE + made + _GROUNDS + grounds + _WHO_DECIDES + decided
 

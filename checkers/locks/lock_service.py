@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from maxq.histories.columns.scan import Ints
 
 CLAIMS = ("L6", "L7", "L8", "L9")
-TIMED = ("L6", "L8", "L9")
 TOTAL = "broker:totalReplicas"
 REFUSED_MIN = 5  # requests in a row, so that it is no single connection or process
 REFUSED_NS = 3_000_000_000  # from the first of them to the last
@@ -134,7 +133,7 @@ class LockService(KeyedChecker):
         case = Case(found=[f for of in results.values() for f in of.found])
         case.judged = {c: sum(of.judged[c] for of in results.values()) for c in CLAIMS}
         case.counts = {f"requests-{claim}": n for claim, n in case.judged.items()}
-        return rule(self, history, context, case, timed=TIMED)
+        return rule(self, history, context, case)
 
 
 def _plain(history: History) -> bool:

@@ -94,7 +94,7 @@ class Delayed:
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
-            return rule(self, history, context, _case(history, context), timed=("E1",))
+            return rule(self, history, context, _case(history, context))
         except HistoryError as error:
             return unreadable(self, error)
 

@@ -105,7 +105,7 @@ class HalfMessages:
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
-            return rule(self, history, context, _case(history, context), timed=("E7",))
+            return rule(self, history, context, _case(history, context))
         except HistoryError as error:
             return unreadable(self, error)
 

@@ -63,7 +63,7 @@ class Listings:
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
-            return rule(self, history, context, _case(history, context), timed=CLAIMS)
+            return rule(self, history, context, _case(history, context))
         except HistoryError as error:
             return unreadable(self, error)
 

@@ -61,8 +61,6 @@ from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
 from maxq.histories.op import HistoryError
 
-TIMED = ("S2b", "N5", "N6", "N10", "N13")
-
 
 class Death(NamedTuple):
     """A broker whose process is gone: since when (ns), in which operation, until which one."""
@@ -86,7 +84,7 @@ class Routes:
             case = _judge(history, context)
         except HistoryError as error:
             return unreadable(self, error)
-        return rule(self, history, context, case, timed=TIMED)
+        return rule(self, history, context, case)
 
 
 def _judge(history: History, context: Context) -> Case:

@@ -49,7 +49,7 @@ class SilentBrokers:
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
-            return rule(self, history, context, _case(history, context), timed=CLAIMS)
+            return rule(self, history, context, _case(history, context))
         except HistoryError as error:
             return unreadable(self, error)
 

@@ -175,7 +175,7 @@ class ActingService(KeyedChecker):
             judged={claim: judged[claim] for claim in self.claims},
             counts={f"answers-{claim}": judged[claim] for claim in self.claims},
         )
-        return rule(self, history, context, case, timed=self.claims)
+        return rule(self, history, context, case)
 
 
 # What is known.

@@ -54,7 +54,7 @@ class PreOnline:
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
-            return rule(self, history, context, _Judge(history, context).case(), timed=("P2", "P3"))
+            return rule(self, history, context, _Judge(history, context).case())
         except HistoryError as error:
             return unreadable(self, error)
 

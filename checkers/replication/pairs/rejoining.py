@@ -40,7 +40,7 @@ class Rejoining:
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
-            return rule(self, history, context, _case(history, context), timed=self.claims)
+            return rule(self, history, context, _case(history, context))
         except HistoryError as error:
             return unreadable(self, error)
 

@@ -2,14 +2,18 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from history_recorder import Recorder
+from msgspec.structs import replace
 from profiles import settings, under
 
 from maxq.checkers.availability import availability, processes, service
 from maxq.checkers.core import claims, promises
 from maxq.checkers.core.api import Checker, Verdict
 from maxq.checkers.core.claim_sources import DECISIONS
+from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.judgement import claims_page
 from maxq.checkers.locks import lock_service, locks, ordered
 from maxq.checkers.messages import (
@@ -225,3 +229,38 @@ def test_every_anomaly_is_explained() -> None:
             assert any(row.startswith(f"| `{name}`") and f"| {claim} |" in row for row in rows), (
                 name
             )
+
+
+COUNTS_TIME = re.compile(
+    r"bound|\b\d[\d.]* s\b|period|time-out|limit|as long as|for longer|keeps running|within"
+)
+# A lease is bounded by what clients themselves sent and got: a late harness makes it longer, never
+# shorter. The other counts no time: a store lasts as long as it is kept.
+BOUNDED_BY_CLIENTS = {"L1", "L3", "S2"}
+
+
+def test_each_claim_that_counts_time_asks_whether_the_harness_was_late() -> None:
+    counting = {c.id for c in claims.CLAIMS if COUNTS_TIME.search(c.promise)}
+    timed = {c.id for c in claims.CLAIMS if c.timed}
+    assert counting - timed == BOUNDED_BY_CLIENTS
+    assert all(c.timed for c in claims.CLAIMS if c.facts)
+
+
+@pytest.mark.parametrize("claim", claims.CLAIMS, ids=lambda claim: claim.id)
+@pytest.mark.parametrize("late_ms", [None, 10, 7_600])
+def test_a_late_harness_accuses_nobody_of_being_late(
+    claim: claims.Claim, late_ms: int | None
+) -> None:
+    """There is one place that asks, so no checker can forget it."""
+    r = Recorder()
+    r.fault("await-recovery", cluster=True)
+    if late_ms is not None:
+        r.ops[-1] = replace(r.ops[-1], ext={"late-ms": {"p99": late_ms}})
+    checker = SimpleNamespace(name="any", claims=(claim.id,))
+    for anomaly in ("anything", *claim.facts):
+        case = Case(found=[Found(claim.id, anomaly, (0,), "It is so.", {})], judged={claim.id: 1})
+        [said] = rule(checker, r.history, under("P-SAFE"), case).claim_verdicts
+        late = claim.timed and late_ms == 7_600 and anomaly not in claim.facts
+        if said.status != "not promised":
+            assert said.status == ("not judged" if late else "broken")
+            assert ("woken more than" in said.why) is late
