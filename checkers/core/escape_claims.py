@@ -11,8 +11,8 @@ ESCAPE: tuple[Claim, ...] = (
     Claim(
         id="E1",
         promise="An acknowledged delayed message is delivered; of a pair whose master is gone for "
-        "longer than the recovery bound and 10 s, elsewhere, while name servers and another broker "
-        "set run and nobody is cut off.",
+        "longer than the recovery bound and 10 s, and whose slave may send it on, elsewhere, "
+        "while name servers and another broker set run and nobody is cut off.",
         source=PAIRS,
         needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),

@@ -5,7 +5,7 @@ are. Source: docs/spec/acting-master.md 8.3 and 8.4.
 """
 
 from maxq.checkers.core.claim import COPIED, PAIRS, Claim
-from maxq.checkers.core.promises import ACTS, READS, SYNCED
+from maxq.checkers.core.promises import ACTS, PRE_ONLINE, READS, SYNCED
 from maxq.histories.grounds import BROKER, NAMESRV, RECOVERY
 
 RETURNS = "docs/spec/acting-master.md 8.4"
@@ -165,8 +165,8 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         "acknowledged while it was away, unless that slave was struck since, or cut off from it or "
         "a name server.",
         source=RETURNS,
-        needs=(ACTS,),
-        in_pairs=(ACTS,),
+        needs=(ACTS, PRE_ONLINE),
+        in_pairs=(ACTS, PRE_ONLINE),
         of_stores=True,
         grounds=(BROKER,),
         undisturbed=True,

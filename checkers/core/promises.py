@@ -43,6 +43,8 @@ NO_DEGRADING = Need("broker:enableAutoInSyncReplicas", "false")
 ACTS = Need("broker:enableSlaveActingMaster", "true")
 READS = Need("broker:slaveReadEnable", "true")
 SHOWS = Need("namesrv:supportActingMaster", "true")
+ESCAPES = Need("broker:enableRemoteEscape", "true")
+PRE_ONLINE = Need("broker:skipPreOnline", "false")
 
 MODE, PAIR = "broker:enableControllerMode", "false"  # in a run's effective settings
 
@@ -62,6 +64,8 @@ DEFAULTS: dict[str, str] = {
     ACTS.key: "false",
     READS.key: "false",
     SHOWS.key: "false",
+    ESCAPES.key: "false",
+    PRE_ONLINE.key: "false",
 }
 # How promising each value is, where brokers of a set differ; numbers count as they are.
 _STRENGTH: dict[str, tuple[str, ...]] = {
@@ -75,12 +79,18 @@ _STRENGTH: dict[str, tuple[str, ...]] = {
     ACTS.key: ("false", "true"),
     READS.key: ("false", "true"),
     SHOWS.key: ("false", "true"),
+    ESCAPES.key: ("false", "true"),
+    PRE_ONLINE.key: ("true", "false"),
 }
-# Keys that promise nothing and take nothing away: periods, time-outs, sizes. The bounds of liveness
+# Keys that promise nothing and take nothing away: periods, time-outs, sizes, by which requests
+# brokers are known and whether they are told of what they also ask for. The bounds of liveness
 # claims follow those of them that lengthen what a cluster may take.
 NEUTRAL = frozenset(
     (
         "namesrv:scanNotActiveBrokerInterval",
+        "namesrv:notifyMinBrokerIdChanged",
+        "controller:notifyBrokerRoleChanged",
+        "broker:compatibleWithOldNameSrv",
         "controller:scanNotActiveBrokerInterval",
         "controller:scanInactiveMasterInterval",
         "controller:jRaftElectionTimeoutMs",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from maxq.checkers.core.api import Context
+from maxq.checkers.core.promises import ACTS, ESCAPES, unfulfilled
 from maxq.checkers.evidence.quiescence import Lull
 from maxq.histories.fault_facts import AWAIT_RECOVERY
 from maxq.histories.history import History
@@ -72,7 +73,9 @@ def all_are_read(history: History, reads: Sequence[Read], due_ns: int, grace_ns:
 
 def acted_for(lull: Lull, context: Context) -> Iterator[str]:
     """The sets of two of which only the master is gone, while another set runs as a whole, all name
-    servers do and nobody is doubtful or cut off."""
+    servers do and nobody is doubtful or cut off; none where settings have nobody move messages."""
+    if unfulfilled((ACTS, ESCAPES), context.settings or {}):
+        return
     s, sets = lull.state, context.broker_sets
     known = not (s.doubtful or s.cuts or lull.time.doubt)
     if not known or any(node.startswith("n") for node in s.gone):

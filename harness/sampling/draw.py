@@ -110,6 +110,21 @@ FILES = {
     "small": {"broker:mappedFileSizeCommitLog": "262144",
               "broker:mappedFileSizeConsumeQueue": "6000"},
 }  # fmt: skip
+# The keys of a switch that is not as the profile has it. Where slaves act for masters that
+# controllers name, name servers show them as well, unless another switch says that they do not.
+SWITCHES: dict[tuple[str, str], dict[str, str]] = {
+    ("acting", "on"): {"broker:enableSlaveActingMaster": "true",
+                       "namesrv:supportActingMaster": "true"},
+    ("shown", "off"): {"namesrv:supportActingMaster": "false"},
+    ("escape", "off"): {"broker:enableRemoteEscape": "false"},
+    ("pre-online", "off"): {"broker:skipPreOnline": "true"},
+    ("push", "on"): {"namesrv:notifyMinBrokerIdChanged": "true"},
+    ("role-push", "off"): {"controller:notifyBrokerRoleChanged": "false"},
+    ("old-requests", "on"): {"broker:compatibleWithOldNameSrv": "true"},
+    ("slave-read", "off"): {"broker:slaveReadEnable": "false"},
+    ("lock-mode", "loose"): {"broker:lockInStrictMode": "false"},
+    ("from-last-file", "on"): {"broker:syncFromLastFile": "true"},
+}  # fmt: skip
 
 
 class Bounds(NamedTuple):
@@ -212,6 +227,7 @@ def options_of(row: Row) -> dict[str, Any]:
         "broker:flushDiskType": "SYNC_FLUSH" if row["flush"] == "sync" else "ASYNC_FLUSH",
         "broker:controllerHeartBeatTimeoutMills": row["heartbeat"],
         **FILES[row["files"]],
+        **_switched(row),
         **(PLAIN_KEYS if row["topology"] == PLAIN else {}),
         **(RETENTION_KEYS if row["retention"] == "trim" else {}),
     }
@@ -231,6 +247,11 @@ def options_of(row: Row) -> dict[str, Any]:
     if row["learner"] == "on" and _topology(options).replicas >= LEARNING_OF:
         options["learners"] = 1
     return options
+
+
+def _switched(row: Row) -> dict[str, str]:
+    """The keys of the switches that a row turns; none of those of rows that are older."""
+    return {k: v for at, keys in SWITCHES.items() if at in row.items() for k, v in keys.items()}
 
 
 def _topology(options: dict[str, Any]) -> Topology:

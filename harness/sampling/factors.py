@@ -47,6 +47,17 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "link-delay": ("off", "on"),
     "learner": ("off", "on"),
     "retention": ("off", "trim"),
+    # Switches of RIP-31, RIP-32 and of controllers; the usual value is as the profile has it.
+    "acting": ("off", "on"),
+    "shown": ("on", "off"),
+    "escape": ("on", "off"),
+    "pre-online": ("on", "off"),
+    "push": ("off", "on"),
+    "role-push": ("on", "off"),
+    "old-requests": ("off", "on"),
+    "slave-read": ("on", "off"),
+    "lock-mode": ("as-profile", "loose"),
+    "from-last-file": ("off", "on"),
 }
 # Kinds of faults: some are felt alone, the others change what those come to.
 FELT = ("crash", "hang", "cut", "whole-stop")

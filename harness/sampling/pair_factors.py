@@ -35,6 +35,8 @@ INSTEAD: dict[str, dict[str, str]] = {
     "aim": {"any": "pairs", "brokers": "returns", "controllers": "returns"},
     "learner": {"on": "off"},
     "retention": {"trim": "off"},
+    "acting": {"on": "off"},  # slaves of pairs do, but in a plain topology
+    "role-push": {"off": "on"},
 }  # fmt: skip
 
 

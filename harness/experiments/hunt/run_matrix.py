@@ -32,14 +32,11 @@ from maxq.harness.sampling.factors import (
 from maxq.harness.sampling.pair_factors import pair_values
 from maxq.harness.schedule.format import Act, Schedule
 from maxq.harness.schedule.options import MODES
-from maxq.harness.schedule.reductions import with_options
 from maxq.harness.targets.rocketmq.releases import BACK_ENDS
 from maxq.histories.fault_facts import BUILT_IN, RESET_CONNECTIONS, Effect
 
 BACK_END, PROFILE = "back-end", "profile"
-# Of pairs: whether consumers may read from slaves, and name servers tell of a new smallest id.
-SLAVE_READ, PUSH = "slave-read", "push"
-KEYS = {SLAVE_READ: "broker:slaveReadEnable", PUSH: "namesrv:notifyMinBrokerIdChanged"}
+SLAVE_READ = "slave-read"  # of pairs: whether consumers may read from slaves
 # Of what JVMs on two cores take: the simulator's levels but for the highest, which is 60.
 RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 40}
 BOUNDS = Bounds(rates=RATES, faults=(3, 6), in_turn=True)
@@ -149,9 +146,7 @@ class Matrix:
             length_ms: of the main part; 0: drawn.
         """
         length = length_ms or Keyed("hunt").between(*self._length_ms, "length", number)
-        script = draw(number, row, length_ms=length, bounds=BOUNDS)
-        own = {key: str(row[name] == "on").lower() for name, key in KEYS.items() if name in row}
-        return with_options(script, keys={**script.header.options["keys"], **own})
+        return draw(number, row, length_ms=length, bounds=BOUNDS)
 
     def every_pair(self, capabilities: Collection[Capability]) -> frozenset[Pair]:
         """The pairs that can be met where nothing but these capabilities is there."""
@@ -170,11 +165,8 @@ class Matrix:
 
 
 def _pairs_on_real_nodes(row: Row) -> Row:
-    """The values of a run of pairs. None is idle: it has few minutes. Whether name servers tell of
-    a new smallest id takes the place of orders to elect, of which there are none."""
+    """The values of a run of pairs. None is idle: it has few minutes."""
     values = pair_values(row)
-    if "order" in row:
-        values[PUSH] = row["order"]
     if values.get("first-load") == "none":
         values["first-load"] = "trickle"
     return values

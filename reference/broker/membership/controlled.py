@@ -132,6 +132,8 @@ class ControlledMembership(Membership):
         # Each by itself: a dead one must not delay the others.
         for controller in self._controllers.addresses:
             group.create_task(every(beat, partial(self._heartbeat, controller)))
+        if self._config.enable_slave_acting_master:  # the time-out that it registers is short
+            group.create_task(every(beat, self._namesrvs.heartbeat))
         group.create_task(every(self._config.sync_broker_metadata_period / 1000, self.poll_master))
         await self._stay_registered(group)
 

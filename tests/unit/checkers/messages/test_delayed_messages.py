@@ -25,6 +25,7 @@ CONTEXT = Context(
     settings={
         "broker:enableControllerMode": "false", "broker:brokerRole": "SYNC_MASTER",
         "broker:inSyncReplicas": "2", "broker:minInSyncReplicas": "2",
+        "broker:enableSlaveActingMaster": "true", "broker:enableRemoteEscape": "true",
     },
 )  # fmt: skip
 
@@ -155,8 +156,13 @@ def test_what_it_sends_on_is_kept() -> None:
         {"recovery_ns": 60 * SECOND_NS},
         {"settings": {**(CONTEXT.settings or {}), "broker:minInSyncReplicas": "1",
                       "broker:enableAutoInSyncReplicas": "true"}},
+        {"settings": {**(CONTEXT.settings or {}), "broker:enableRemoteEscape": "false"}},
+        {"settings": {**(CONTEXT.settings or {}), "broker:enableSlaveActingMaster": "false"}},
     ],
-    ids=["of three", "no other set", "within the bound", "one log is enough"],
+    ids=[
+        *("of three", "no other set", "within the bound", "one log is enough"),
+        *("nothing escapes", "nobody acts"),
+    ],
 )  # fmt: skip
 def test_where_nothing_is_sure_nobody_is_blamed(more: dict[str, Any]) -> None:
     assert judge(masterless(read_at=62).ends(70), **more).of("broken") == ()

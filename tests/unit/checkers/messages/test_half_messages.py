@@ -18,6 +18,7 @@ CONTEXT = Context(
     settings={
         "broker:enableControllerMode": "false", "broker:brokerRole": "SYNC_MASTER",
         "broker:inSyncReplicas": "2", "broker:minInSyncReplicas": "2",
+        "broker:enableSlaveActingMaster": "true", "broker:enableRemoteEscape": "true",
     },
 )  # fmt: skip
 

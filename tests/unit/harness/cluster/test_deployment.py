@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from run_in_world import Watched, with_cluster
 
-from maxq.harness.client.probes import runtime_info
+from maxq.harness.client.probes import runtime_info, until
 from maxq.harness.cluster import queries
 from maxq.harness.cluster.deployment import Deployment, SetupFailed
 from maxq.harness.contracts.environment import Role
@@ -178,3 +178,16 @@ def test_a_broker_that_is_busy_is_asked_again(
 def test_a_log_is_cut_to_its_end_but_never_into_its_last_record(data: bytes, kept: int) -> None:
     """A record may end with zeros: an empty property string does."""
     assert cut(data) == data[:kept]
+
+
+def test_brokers_with_controllers_that_act_stay_listed() -> None:
+    """They register a short time-out, and tell name servers in between that they live."""
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        async def dropped() -> bool:
+            return not await cluster.recovered()
+
+        assert not await until(dropped, 40.0)
+
+    keys = {"broker:enableSlaveActingMaster": "true", "broker:registerNameServerPeriod": "30000"}
+    with_cluster(main, keys=keys)

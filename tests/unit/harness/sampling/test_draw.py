@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
+from maxq.checkers.core.promises import unknown_keys
 from maxq.harness.contracts.cluster import Part
 from maxq.harness.contracts.environment import SIMULATED_ONLY, Capability
 from maxq.harness.contracts.keyed_draws import Keyed
@@ -22,10 +23,12 @@ from maxq.harness.sampling.draw import (
     READERS,
     SATURATED_MS,
     SIZES,
+    SWITCHES,
     THREADS,
     WRITERS,
     draw,
     loads,
+    options_of,
 )
 from maxq.harness.sampling.factors import (
     EVEN,
@@ -537,3 +540,23 @@ def test_logs_get_old_also_while_a_member_that_is_away_stays_in_the_set() -> Non
     assert alone
     assert in_fixed_set
     assert not any(act.f == TRIM for act in drawn(1, retention="off").acts)
+
+
+def test_each_switch_is_turned_both_ways_and_is_known_to_promises() -> None:
+    turned = {name for name, _ in SWITCHES}
+    for name in turned:
+        usual, *others = FACTORS[name]
+        assert [(name, value) in SWITCHES for value in (usual, *others)] == [False, True]
+    keys = {key for of in SWITCHES.values() for key in of}
+    assert unknown_keys(keys) == ()
+    for name in turned:
+        drawn = {row_of(seed)[name] for seed in range(200)}
+        assert drawn == set(FACTORS[name])
+        for value in FACTORS[name]:
+            options = options_of({**USUAL, name: value})
+            assert SWITCHES.get((name, value), {}).items() <= options["keys"].items()
+
+
+def test_a_row_of_before_there_were_switches_means_what_it_did() -> None:
+    old = {name: value for name, value in USUAL.items() if name not in {n for n, _ in SWITCHES}}
+    assert options_of(old) == options_of(USUAL)
