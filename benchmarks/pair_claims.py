@@ -24,7 +24,7 @@ from maxq.histories.store import RESULTS
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data" / "pair-claims.jsonl"
-FAMILIES = (("N", 2, 13), ("A", 1, 11), ("E", 1, 9), ("P", 1, 8), ("L", 1, 10))
+FAMILIES = (("N", 2, 13), ("A", 1, 12), ("E", 1, 9), ("P", 1, 8), ("L", 1, 10))
 ROWS = tuple(f"{family}{n}" for family, low, high in FAMILIES for n in range(low, high + 1))
 COLUMNS = ("simulated", "local", "docker", "java")
 JUDGED = ("kept", "broken")

@@ -43,6 +43,7 @@ READ_LOG = "read-log"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
 TRIAL = "try-clients"  # recorded where a client was refused before the run, which then is over
+KNOW_TOPICS = "know-topics"  # whether slaves have copied the topics of a run before it begins
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
 
 Effect = Literal[
@@ -239,6 +240,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     _question(ELECT_MASTER, closing=True),
     _question(CHANGE_LEADER, closing=True),
     _question(LAST_LOOK, looks=True, closing=True),
+    _question(KNOW_TOPICS, looks=True),
 )
 
 

@@ -59,6 +59,17 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         checker="copies",
         mutants=("acting_takes_sends",),
     ),
+    # Before those that it breaks as well: a verdict begins with the first.
+    Claim(
+        id="A12",
+        promise="A slave of a pair has each topic of its master, with its attributes, within 90 s.",
+        source=PAIRS,
+        in_pairs=(),
+        grounds=(BROKER,),
+        timed=True,
+        checker="slave-topics",
+        mutants=("typed_topics_not_copied",),
+    ),
     Claim(
         id="A5",
         promise="Consumers read from the slave that acts for a lost master, up to what it held of "

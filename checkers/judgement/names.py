@@ -81,6 +81,8 @@ ANOMALIES: Mapping[str, str] = {
     "acting-lacks-message": "A5",
     "acting-refuses": "A6",
     "slave-stands-still": "A11",
+    "topic-not-copied": "A12",
+    "typed-topic-not-copied": "A12",
     "isolated-listed": "P1",
     "stays-isolated": "P2",
     "waits-for-unreachable": "P3",

@@ -206,6 +206,14 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a slave copied nothing of its master's log",
         "{n} times a slave copied nothing of its master's log",
     ),
+    "topic-not-copied": (
+        "a slave does not keep topics of its master",
+        "{n} slaves do not keep topics of their master",
+    ),
+    "typed-topic-not-copied": (
+        "a slave does not keep topics with attributes",
+        "{n} slaves do not keep topics with attributes",
+    ),
     "uncopied-listed": (
         "a slave was listed before it copied its master's log",
         "{n} times a slave was listed before it copied its master's log",

@@ -39,7 +39,7 @@ UNPLANTED: Mapping[str, str] = {
     "A8": "only whole logs show which copies there are, and no single answer about one",
     **dict.fromkeys(
         (
-            *("A1", "A2", "A3", "A4", "A5", "A6", "A11", "P1", "P2", "P3", "P4", "P5", "P6"),
+            *("A1", "A2", "A3", "A4", "A5", "A6", "A11", "A12", "P1", "P2", "P3", "P4", "P5", "P6"),
             *("P7", "P8", "N2", "N3", "N4", "N8", "N12"),
         ),
         "only a pair whose master is away has a place for it",

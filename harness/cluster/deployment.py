@@ -173,14 +173,15 @@ class Deployment:
 
     async def create_topics(
         self, topics: dict[str, int], alone: Collection[str] = (), groups: Collection[str] = ()
-    ) -> None:
+    ) -> dict[str, Any]:
         """Create topics on every broker, those that are `alone` only on the first broker set, and
-        wait until every name server routes to them; consumer `groups` as well.
+        wait until every name server routes to them; consumer `groups` as well. Which slaves lack
+        one (`Topics.create`).
 
         Raises:
             SetupFailed: a master refuses, or routes do not appear.
         """
-        await self._topics.create(topics, self.settings.topic_attributes, alone, groups)
+        return await self._topics.create(topics, self.settings.topic_attributes, alone, groups)
 
     # What can be done to them.
 

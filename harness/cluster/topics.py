@@ -6,13 +6,15 @@ Asked from the observers' address, in RocketMQ's own requests. Units: seconds.
 """
 
 from collections.abc import Collection
+from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
 from maxq.harness.cluster.processes import START_TIMEOUT_S, Nodes
 from maxq.harness.cluster.queries import Inquiry, SetupFailed, leads_now
 from maxq.harness.contracts.environment import Environment, Role
+from maxq.harness.contracts.error_classes import error_of
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Pool
 from maxq.reference.wire.bodies import SubscriptionGroupConfig
@@ -62,7 +64,7 @@ class Topics:
         attributes: str,
         alone: Collection[str] = (),
         groups: Collection[str] = (),
-    ) -> None:
+    ) -> dict[str, Any]:
         """Create topics on every broker that runs, and wait until every name server routes to them;
         create consumer groups as well.
         Slaves may refuse, as they do up to 5.1.3: they copy their master's. Without controllers
@@ -74,8 +76,12 @@ class Topics:
             alone: those that only the first broker set gets.
             groups: of consumers.
 
+        Returns:
+            What slaves of pairs answered that lack a topic all the same, by name, as the proof of
+            an act (`maxq.histories.fault_facts.KNOW_TOPICS`); empty if none does.
+
         Raises:
-            SetupFailed: a master refuses, routes do not appear, or a slave of a pair lacks one.
+            SetupFailed: a master refuses, routes do not appear, or a slave does not answer.
         """
         sets = sorted({n.broker_set for n in self._inquiry.by_role(Role.BROKER)})
         async with probing(self._environment.observer_dial) as pool:
@@ -106,7 +112,11 @@ class Topics:
                 left.append(await self._create(pool, f"consumer group {group}", request, sets))
             for slaves in left if self._inquiry.pairs else ():
                 if not await until(partial(self._known, pool, slaves), FIRST_COPY_S):
-                    raise SetupFailed(f"not every slave knows {slaves.what} after {FIRST_COPY_S} s")
+                    lacking = await self._lacking(pool, slaves)
+                    topic = slaves.what.removeprefix("topic ")
+                    seen = {"holds": False, "topic": topic, "attributes": attributes}
+                    return {slave: {**seen, "answer": said} for slave, said in lacking.items()}
+            return {}
 
     async def _create(self, pool: Pool, what: str, request: Frame, sets: Collection[str]) -> Left:
         """Create something on all brokers of some sets that make it themselves. Of the others, if
@@ -148,6 +158,16 @@ class Topics:
 
     async def _known(self, pool: Pool, left: Left) -> bool:
         """Whether brokers have what was left to their masters."""
+        try:
+            for broker in left.brokers:
+                if (await self._config(pool, broker, left)).code != ResponseCode.SUCCESS:
+                    return False
+        except (OSError, RemoteProtocolError):
+            return False
+        return True
+
+    async def _config(self, pool: Pool, broker: str, left: Left) -> Frame:
+        """What a broker answers that is asked for it."""
         kind, _, name = left.what.rpartition(" ")
         if kind == "topic":
             topic = to_ext(TopicRequest(topic=name))
@@ -155,15 +175,23 @@ class Topics:
         else:
             group = to_ext(GroupRequest(group=name))
             request = Frame(code=RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, ext=group)
-        try:
-            for broker in left.brokers:
-                address = self._nodes.address(broker)
-                answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+        return await pool.call(self._nodes.address(broker), request, timeout_s=PROBE_TIMEOUT_S)
+
+    async def _lacking(self, pool: Pool, left: Left) -> dict[str, str]:
+        """What slaves answer that do not have it although they had time to copy it.
+
+        Raises:
+            SetupFailed: none answers that, or it is no topic.
+        """
+        found: dict[str, str] = {}
+        for slave in left.brokers:
+            with suppress(OSError, RemoteProtocolError):
+                answer = await self._config(pool, slave, left)
                 if answer.code != ResponseCode.SUCCESS:
-                    return False
-        except (OSError, RemoteProtocolError):
-            return False
-        return True
+                    found[slave] = ": ".join(filter(None, error_of(answer.code, answer.remark)))
+        if not found or not left.what.startswith("topic "):
+            raise SetupFailed(f"not every slave knows {left.what} after {FIRST_COPY_S} s")
+        return found
 
     async def _routed(self, pool: Pool, topic: str, sets: Collection[str]) -> bool:
         request = Frame(

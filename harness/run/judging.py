@@ -35,6 +35,7 @@ from maxq.checkers.replication.pairs.failovers import Failovers
 from maxq.checkers.replication.pairs.pair_offsets import PairOffsets
 from maxq.checkers.replication.pairs.pre_online import PreOnline
 from maxq.checkers.replication.pairs.rejoining import Rejoining
+from maxq.checkers.replication.pairs.slave_topics import SlaveTopics
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.listings import Listings
@@ -73,6 +74,7 @@ IN_A_PAIR: Sequence[Checker] = (
     Acting(),
     ActingService(),
     Rejoining(),
+    SlaveTopics(),
     PreOnline(),
     PairOffsets(),
     DelayProgress(),

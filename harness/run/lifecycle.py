@@ -6,7 +6,7 @@ time 0 is the creation of the run folder.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -34,6 +34,7 @@ from maxq.histories.fault_facts import (
     CHANGE_LEADER,
     ELECT_MASTER,
     INSPECT,
+    KNOW_TOPICS,
     LAST_LOOK,
     TRIAL,
 )
@@ -212,7 +213,7 @@ async def _drive(
             wall_ms=context.wall_ms,
         )
         composed = Composed(make_workloads(making))
-        refused = await _made_and_tried(cluster, composed, routes, group, context)
+        refused, lacking = await _made_and_tried(cluster, composed, routes, group, context)
         lateness = Lateness()
         tasks = [group.create_task(routes.run())]
         if context.real:
@@ -228,7 +229,8 @@ async def _drive(
         def stopped() -> bool:
             return bool(refused) or stop.heard(round((loop.time() - zero) * 1e9))
 
-        recorder.append(at(declaration(grounds_of(options), facts), loop.time() - zero))
+        for op in (declaration(grounds_of(options), facts), *_lacking(lacking)):
+            recorder.append(at(op, loop.time() - zero))
         _note_refusal(refused, recorder, context, loop.time() - zero)
         try:
             await interpreter.run(
@@ -257,15 +259,16 @@ async def _made_and_tried(
     routes: RouteBook,
     group: asyncio.TaskGroup,
     context: RunContext,
-) -> str:
-    """Make what clients need, and say what they are refused all the same; empty: nothing."""
+) -> tuple[str, dict[str, Any]]:
+    """Make what clients need. What they are refused all the same, empty: nothing; and which slaves
+    lack what was made (`Topics.create`)."""
     context.progress.say("making topics and consumer groups, and trying them")
     topics = {TRIAL_TOPIC: 1, **composed.topics}
-    await cluster.create_topics(topics, composed.alone, composed.groups)
+    lacking = await cluster.create_topics(topics, composed.alone, composed.groups)
     if cluster.settings.alone:  # what does not serve yet
         routes.watch(composed.topics)
         await routes.refresh()
-        return ""
+        return "", lacking
     routes.watch(topics)
     await routes.refresh()
     sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
@@ -273,7 +276,7 @@ async def _made_and_tried(
     trial = Trial(routes, cluster.dial, group, born_ms=context.wall_ms())
     refused = await trial.refused(places, composed.groups)
     routes.watch(composed.topics)
-    return refused
+    return refused, lacking
 
 
 def _note_refusal(
@@ -284,6 +287,12 @@ def _note_refusal(
         context.progress.say(f"the run ends at once: {refused}")
         for value in (None, {"cluster": {"holds": False, "refused": refused}}):
             recorder.append(at(Op("info", NEMESIS, TRIAL, value), after_s))
+
+
+def _lacking(topics: dict[str, Any]) -> Iterator[Op]:
+    """What is noted of slaves that lack topics (A12); the run goes on, to show what comes of it."""
+    for value in (None, topics) if topics else ():
+        yield Op("info", NEMESIS, KNOW_TOPICS, value)
 
 
 def at(op: Op, after_s: float) -> Op:

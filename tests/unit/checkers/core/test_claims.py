@@ -32,6 +32,7 @@ from maxq.checkers.replication.pairs import (
     pair_offsets,
     pre_online,
     rejoining,
+    slave_topics,
 )
 from maxq.checkers.routing import (
     acting_routes,
@@ -54,6 +55,7 @@ CHECKERS: tuple[Checker, ...] = (
     pre_online.PreOnline(),
     delay_progress.DelayProgress(),
     rejoining.Rejoining(),
+    slave_topics.SlaveTopics(),
     acting_service.ActingService(),
     pair_offsets.PairOffsets(),
     availability.Availability(),
@@ -173,6 +175,7 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "A5": ("acting-not-readable", "acting-lacks-message"),
     "A6": ("acting-refuses",),
     "A11": ("slave-stands-still",),
+    "A12": ("topic-not-copied", "typed-topic-not-copied"),
     "P1": ("isolated-listed",),
     "P2": ("stays-isolated",),
     "P3": ("waits-for-unreachable",),

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from run_in_world import Watched, with_cluster
@@ -11,6 +12,7 @@ from maxq.harness.cluster import queries
 from maxq.harness.cluster.deployment import Deployment, SetupFailed
 from maxq.harness.contracts.environment import Role
 from maxq.harness.run.lifecycle import PAGE, cut
+from maxq.reference import mutants
 from maxq.reference.broker.admin.topic_admin import TopicAdmin
 from maxq.reference.rpc import Pool, Reply
 from maxq.reference.wire.codes import ResponseCode
@@ -191,3 +193,25 @@ def test_brokers_with_controllers_that_act_stay_listed() -> None:
 
     keys = {"broker:enableSlaveActingMaster": "true", "broker:registerNameServerPeriod": "30000"}
     with_cluster(main, keys=keys)
+
+
+def test_a_slave_that_lacks_a_topic_is_said() -> None:
+    """A12. Asked for it once more, it says what it lacks; nothing is said where nobody does."""
+
+    async def main(cluster: Deployment, environment: Watched) -> object:
+        return await cluster.create_topics({"t": 1})
+
+    pair: dict[str, Any] = {"controllers": 0, "broker_sets": 1, "replicas": 2, "profile": "P-SYNC"}
+    typed = {**pair, "topic_attributes": "+message.type=NORMAL"}
+    assert with_cluster(main, **typed) == {}
+    with mutants.load("typed_topics_not_copied"):
+        assert with_cluster(main, **pair) == {}
+        lacking = with_cluster(main, **typed)
+    assert lacking == {
+        "b0-1": {
+            "holds": False,
+            "topic": "t",
+            "attributes": "+message.type=NORMAL",
+            "answer": "TOPIC_NOT_EXIST: No topic in this broker. topic: t",
+        }
+    }
