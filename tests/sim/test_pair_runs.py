@@ -60,7 +60,7 @@ def test_a_run_of_pairs_is_repeated_by_what_it_says() -> None:
         ({"target": "rocketmq:5.5.0:jraft"}, "--mode pair has no controllers: not --target"),
         ({"embedded": True}, "--mode pair has no controllers"),
         ({"controllers": 3}, "--mode pair has no controllers: not --controllers 3"),
-        ({"replicas": 1}, "P-SYNC with these settings needs --replicas 2"),
+        ({"replicas": 1}, "inSyncReplicas=2 needs --replicas 2"),
     ],
 )
 def test_what_a_run_of_pairs_cannot_have_is_refused(more: dict[str, Any], why: str) -> None:

@@ -39,7 +39,7 @@ def test_a_key_that_nobody_knows_is_answered_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["broker:aclEnable=true", "b0-1:flushDiskType=SYNC_FLUSH",
+    "text", ["broker:traceTopicEnable=true", "b0-1:flushDiskType=SYNC_FLUSH",
              "n0:controllerDLegerGroup=g", "controller:jRaftGroupId=g"],
 )  # fmt: skip
 def test_keys_of_rocketmq_are_known_whoever_uses_them(text: str) -> None:
