@@ -224,7 +224,6 @@ async def _drive(
         context.stop.possible = True
         script, stop = some(context.script, "it was drawn"), context.stop
         facts = facts_of(script.acts)
-        kinds = BUILT_IN.with_(facts)
 
         def stopped() -> bool:
             return bool(refused) or stop.heard(round((loop.time() - zero) * 1e9))
@@ -234,7 +233,7 @@ async def _drive(
         _note_refusal(refused, recorder, context, loop.time() - zero)
         try:
             await interpreter.run(
-                steps(options, composed, script, kinds, stopped=stopped),
+                steps(options, composed, script, BUILT_IN.with_(facts), stopped=stopped),
                 concurrency=composed.concurrency,
                 client=composed.client,
                 nemesis=Nemesis(script, cluster, options, lateness),
