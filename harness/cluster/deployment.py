@@ -107,7 +107,7 @@ class Deployment:
         for node in nodes:
             proof = await self.processes.start(node.name)
             if not proof.holds:
-                what = f"did not start: {proof.seen}"
+                what = f"did not start ({_ended(proof.seen)})"
                 raise SetupFailed(await self.processes.told(node.name, what))
 
     async def stop_all(self) -> list[str]:
@@ -196,3 +196,11 @@ class Deployment:
             if isinstance(part, contract):
                 return part
         raise MissingCapability(f"{self._environment.name} offers nothing {contract.__name__}")
+
+
+def _ended(seen: dict[str, Any]) -> str:
+    """How a process is that did not start, in words."""
+    code = seen.get("code")
+    if code is None:
+        return f"it runs, and its port is {seen.get('port')} after {START_TIMEOUT_S:.0f} s"
+    return f"it ended with code {code}"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, until
+from maxq.harness.cluster.first_failure import first_failure
 from maxq.harness.contracts.cluster import NothingThere, Proof
 from maxq.harness.contracts.environment import Environment, Machine, Port, ProcessStatus, Role
 from maxq.harness.contracts.target import Node, Settings, Target, plan
@@ -417,8 +418,11 @@ class Nodes:
         return stubborn
 
     async def told(self, node: str, what: str) -> str:
-        """What is wrong with a node, and the end of its log."""
+        """What is wrong with a node: its first exception, or the end of its log."""
         machine = self.machine(node)
-        log = await machine.get(f"{machine.data_dir}/{NODE_LOG}") or b""
+        path = f"{machine.data_dir}/{NODE_LOG}"
+        log = await machine.get(path) or b""
+        if failure := first_failure(log.decode(errors="replace")):
+            return f"{node} {what}: {failure}; its log: {path}"
         tail = log[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
         return f"{node} {what}; its {NODE_LOG} ends: {tail or '(empty)'}"

@@ -29,6 +29,7 @@ from maxq.harness.schedule.options import Options
 
 HEAD = ("fault", "strikes", "lost of acknowledged", "shown, then gone", "unavailable for at most",
         "broken promises")  # fmt: skip
+ERROR_MAX = 600  # characters of why a run did not come up
 NO_STRIKE = "not measured (no strike)"
 
 
@@ -182,7 +183,7 @@ class Losses:
         try:
             judged = run_test(options, self._folder / "runs", quiet=True, context=context)
         except (SetupFailed, EnvironmentLost, EnvironmentUnavailable) as error:
-            text = f"{type(error).__name__}: {error}"[:300]
+            text = f"{type(error).__name__}: {error}"[:ERROR_MAX]
             return Row(fault=fault, repeat=options.command(), source=_source(), error=text)
         return row_of(fault, judged)
 
@@ -221,6 +222,17 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
             yield f"|{'|'.join('-' * (width + 2) for width in widths)}|"
     answers = [f"- {row.fault}: {text}" for row in rows for text in row.answers]
     yield from ("", *answers) if answers else ()
+    for error, faults in _errors(rows).items():
+        yield f"\n{', '.join(faults)}: {error}"
+
+
+def _errors(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Why runs did not come up, each reason once, with its faults."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.error:
+            found.setdefault(row.error, []).append(row.fault)
+    return found
 
 
 def advice(row: Row, trials: Sequence[fixes.Trial]) -> Iterator[str]:

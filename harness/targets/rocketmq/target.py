@@ -1,9 +1,10 @@
 """Apache RocketMQ's own name server, controller and broker, each a JVM on its machine.
 
 They take the settings that our reference takes, by the same keys, and what a JVM needs beside: a
-small heap, a log that goes to the node's own, and lookups of names that are not remembered, since
-machines change their addresses. Brokers are configured with none of their own addresses: a broker
-finds its machine's when it starts, so one whose address changed needs a restart.
+small heap (`maxq.harness.targets.rocketmq.memory`), a log that goes to the node's own, and lookups
+of names that are not remembered, since machines change their addresses. Brokers are configured with
+none of their own addresses: a broker finds its machine's when it starts, so one whose address
+changed needs a restart.
 
 Source: docs/spec/remoting.md 9 (class names, options of the JVM, logback of RocketMQ's own
 package).
@@ -16,6 +17,7 @@ from pathlib import Path
 from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack, Machine, Role
 from maxq.harness.contracts.target import CONTROLLER_PORT, Node, Settings, plan
 from maxq.harness.targets.reference import LOG_FILE_BYTES, properties
+from maxq.harness.targets.rocketmq import memory
 from maxq.harness.targets.rocketmq.libraries import digest, distribution, libraries
 from maxq.harness.targets.rocketmq.releases import (
     CATCH_UP_S,
@@ -29,11 +31,6 @@ MAIN = {
     Role.NAMESRV: "org.apache.rocketmq.namesrv.NamesrvStartup",
     Role.CONTROLLER: "org.apache.rocketmq.controller.ControllerStartup",
     Role.BROKER: "org.apache.rocketmq.broker.BrokerStartup",
-}
-MEMORY = {
-    Role.NAMESRV: ("-Xms64m", "-Xmx128m"),
-    Role.CONTROLLER: ("-Xms64m", "-Xmx256m"),
-    Role.BROKER: ("-Xms256m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m"),
 }
 # What a JVM of 2 cores starts fastest with, and what RocketMQ reaches into. Nobody here speaks TLS,
 # for which each of its servers makes an RSA key at each start: half of all that a start takes.
@@ -108,6 +105,7 @@ class RocketMQTarget:
         self._here = here
         self._place = place
         self._paths: dict[Role, Path] = {}
+        self._fits = False  # known before the first node of the cluster takes anything
 
     @property
     def name(self) -> str:
@@ -165,15 +163,22 @@ class RocketMQTarget:
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
         lines = properties(node, settings, addresses, data)
         if node.role is Role.BROKER:
+            self._check_memory(settings)
             lines = {**SMALL, **_paired(settings), **lines, **self._own(settings)}
         if Role.CONTROLLER in node.roles and self.version.back_end == "jraft":
             lines |= _jraft(node, settings, addresses)
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
+    def _check_memory(self, settings: Settings) -> None:
+        if self._here and not self._fits:
+            memory.refuse_what_does_not_fit(settings, memory.free_here())
+        self._fits = True
+
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
         data = str(Path(config_path).parent)
         return [
-            JAVA, *JVM, *self._tiers(node, settings), *MEMORY[node.role],
+            JAVA, *JVM, *self._tiers(node, settings),
+            *memory.options(node.role, node.name, settings),
             f"-Drocketmq.home.dir={data}", f"-Duser.home={data}",
             f"-Drmq.logback.configurationFile={data}/logback.xml",
             *([LEASE.format(settings.lock_lease_ms)] if node.role is Role.BROKER else ()),
