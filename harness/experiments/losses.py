@@ -6,6 +6,7 @@ Runs are kept in a journal by the command that repeats them, so that what was cu
 change of settings begins anew.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -46,8 +47,9 @@ class Job(NamedTuple):
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one fault. `repeat` is the command that repeats its run, `source` the digest of
-    the harness. `unavailable_ms` is how long at most, after a strike, no send was ok; None where
-    none was any more, or nothing was struck. `broken` are the claims that were promised and are
+    the harness. `struck` counts the strikes by the part that their nodes played. `unavailable_ms`
+    is how long at most, after a strike, no send was ok; None where none was any more, or nothing
+    was struck. `broken` are the claims that were promised and are
     broken. `answers` say what clients were answered in long times without success. A run that did
     not come up says why in `error`."""
 
@@ -56,6 +58,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     valid: Valid = "unknown"
     strikes: int = 0
+    struck: dict[str, int] = {}
     messages: Lost = Lost()
     unavailable_ms: float | None = None
     broken: tuple[str, ...] = ()
@@ -74,6 +77,7 @@ def row_of(fault: str, judged: Judged) -> Row:
         source=_source(),
         valid=judged.results.valid,
         strikes=len(after),
+        struck=dict(sorted(Counter(r.part for r in judged.recoveries if r.part).items())),
         messages=judged.results.lost,
         unavailable_ms=max(known) / 1e6 if known and len(known) == len(after) else None,
         broken=judged.results.of("broken"),
@@ -194,6 +198,12 @@ def said(row: Row) -> str:
     return f"{row.messages.said}; {gone}; unavailable for at most: {_unavailable(row)}"
 
 
+def _strikes(row: Row) -> str:
+    """How many there were, and of whom."""
+    of = ", ".join(f"{part} {n}" for part, n in row.struck.items())
+    return f"{row.strikes} ({of})" if of else str(row.strikes)
+
+
 def _unavailable(row: Row) -> str:
     if not row.strikes:
         return NO_STRIKE
@@ -212,7 +222,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
             continue
         said = row.messages
         broken = ", ".join(row.broken) or ("none" if row.valid is True else "not all judged")
-        cells.append((row.fault, str(row.strikes), said.of, said.shown_then_gone,
+        cells.append((row.fault, _strikes(row), said.of, said.shown_then_gone,
                       _unavailable(row), broken))  # fmt: skip
     widths = [max(len(line[at]) for line in cells) for at in range(len(HEAD))]
     for number, line in enumerate(cells):

@@ -21,7 +21,14 @@ def test_a_row_says_what_was_lost_and_for_how_long_nothing_was_taken() -> None:
     lines = list(
         table(
             [
-                row("kill", valid=True, strikes=4, messages=some, unavailable_ms=3210),
+                row(
+                    "kill",
+                    valid=True,
+                    strikes=4,
+                    struck={"master": 3},
+                    messages=some,
+                    unavailable_ms=3210,
+                ),
                 row("pause", valid=False, strikes=2, broken=("S6", "S9"), messages=unread),
                 row("disk", messages=unread),
                 row("stop", error="SetupFailed: no"),
@@ -29,7 +36,7 @@ def test_a_row_says_what_was_lost_and_for_how_long_nothing_was_taken() -> None:
         )
     )
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert cells[2] == ["kill", "4", "12 of 1,839", "3", "3.2 s", "none"]
+    assert cells[2] == ["kill", "4 (master 3)", "12 of 1,839", "3", "3.2 s", "none"]
     unread_of = "not judged (697 never read)"
     assert cells[3] == ["pause", "2", unread_of, "not judged", "the rest of the run", "S6, S9"]
     assert cells[4][1:5] == ["0", unread_of, "not judged", "not measured (no strike)"]
