@@ -24,6 +24,7 @@ from maxq.checkers.core.promises import (
     ALL_ACK,
     CLEAN,
     MODE,
+    NO_POOL,
     NOT_STRICT,
     PAIR,
     SHOWS,
@@ -408,13 +409,14 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S16",
-        promise="A master that leads alone, without loss of power, loses no acknowledged message "
-        "under any settings; an offset keeps its message, readers neither skip nor go back, and a "
-        "producer's messages keep their order. A log holds each message once, and a consumer reads "
+        promise="A master that leads alone, without loss of power and without a transient store "
+        "pool, loses no acknowledged message, whatever else is set; an offset keeps its message, "
+        "readers neither skip nor go back, and a producer's messages keep their order. A log holds each message once, and a consumer reads "
         "only what was sent, at any time.",
         source=HA,
+        needs=(NO_POOL,),
         of_stores=True,
-        in_pairs=(),
+        in_pairs=(NO_POOL,),
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=("pull_leaves_out_last",),

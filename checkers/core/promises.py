@@ -8,6 +8,7 @@ them or do not. Some needs count only in a run that lost power.
 A claim that is not made is measured: what was found of it is reported, and breaks nothing.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -35,6 +36,8 @@ SYNCED = Need("broker:flushDiskType", "SYNC_FLUSH")
 STRICT = Need("broker:lockInStrictMode", "true")
 NOT_STRICT = Need(STRICT.key, "false")  # of what each broker then promises by itself
 WHOLE = Need("broker:syncFromLastFile", "false")  # else an empty slave lacks what is older
+# Else what is acknowledged is for a while in the master's process alone, which a kill takes.
+NO_POOL = Need("broker:transientStorePoolEnable", "false")
 
 # Of pairs: brokers without controllers.
 SYNC_MASTER = Need("broker:brokerRole", "SYNC_MASTER")
@@ -66,6 +69,7 @@ DEFAULTS: dict[str, str] = {
     SHOWS.key: "false",
     ESCAPES.key: "false",
     PRE_ONLINE.key: "false",
+    NO_POOL.key: "false",
 }
 # How promising each value is, where brokers of a set differ; numbers count as they are.
 _STRENGTH: dict[str, tuple[str, ...]] = {
@@ -81,10 +85,12 @@ _STRENGTH: dict[str, tuple[str, ...]] = {
     SHOWS.key: ("false", "true"),
     ESCAPES.key: ("false", "true"),
     PRE_ONLINE.key: ("true", "false"),
+    NO_POOL.key: ("true", "false"),
 }
 # Keys that promise nothing and take nothing away: periods, time-outs, sizes, by which requests
 # brokers are known and whether they are told of what they also ask for. The bounds of liveness
 # claims follow those of them that lengthen what a cluster may take.
+_THREADS = re.compile(r"(ThreadPoolNums|ThreadNums?|Threads|QueueCapacity)$|:(metrics|trace)")
 NEUTRAL = frozenset(
     (
         "namesrv:scanNotActiveBrokerInterval",
@@ -113,6 +119,14 @@ NEUTRAL = frozenset(
         "broker:autoCreateTopicEnable",
         "broker:transactionTimeOut",
         "broker:transactionCheckInterval",
+        "broker:fileReservedTime",
+        "broker:diskMaxUsedSpaceRatio",
+        "broker:waitTimeMillsInSendQueue",
+        "broker:transferMsgByHeap",
+        "broker:useReentrantLockWhenPutMessage",
+        "broker:maxMessageSize",
+        "broker:defaultTopicQueueNums",
+        "broker:autoCreateSubscriptionGroup",
     )
 )
 
@@ -160,7 +174,8 @@ def copies(settings: Mapping[str, str]) -> int:
 
 def unknown_keys(by_hand: Iterable[str]) -> tuple[str, ...]:
     """Keys that were set by hand and of which this table does not know what they promise."""
-    return tuple(sorted(k for k in by_hand if k not in DEFAULTS and k not in NEUTRAL))
+    known = DEFAULTS.keys() | NEUTRAL
+    return tuple(sorted(k for k in by_hand if k not in known and not _THREADS.search(k)))
 
 
 def keys() -> list[tuple[str, str, str]]:

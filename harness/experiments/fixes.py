@@ -20,6 +20,7 @@ from maxq.checkers.core.promises import (
     IN_SYNC,
     MIN_IN_SYNC,
     NO_DEGRADING,
+    NO_POOL,
     READS,
     SHOWS,
     SYNC_MASTER,
@@ -29,11 +30,10 @@ from maxq.checkers.judgement.lost import Lost
 from maxq.harness.schedule.options import Options
 
 PAIRS_MAX = 15
-POOL = "broker:transientStorePoolEnable"
 Setting = tuple[str, str]  # broker:flushDiskType, SYNC_FLUSH
 # What can keep more, with and without controllers; what belongs together is one change.
 WITH_CONTROLLERS: tuple[tuple[Setting, ...], ...] = (
-    ((POOL, "false"),),
+    ((NO_POOL.key, NO_POOL.value),),
     ((SYNCED.key, SYNCED.value),),
     ((ALL_ACK.key, ALL_ACK.value),),
     ((MIN_IN_SYNC, "2"),),
@@ -42,7 +42,7 @@ WITH_CONTROLLERS: tuple[tuple[Setting, ...], ...] = (
     ((READS.key, "false"),),
 )
 IN_PAIRS: tuple[tuple[Setting, ...], ...] = (
-    ((POOL, "false"),),
+    ((NO_POOL.key, NO_POOL.value),),
     ((SYNCED.key, SYNCED.value),),
     ((SYNC_MASTER.key, SYNC_MASTER.value),),
     ((IN_SYNC, "2"),),
@@ -50,7 +50,6 @@ IN_PAIRS: tuple[tuple[Setting, ...], ...] = (
     ((READS.key, "false"),),
     ((ACTS.key, ACTS.value), (SHOWS.key, SHOWS.value)),
 )
-_ELSEWHERE = {POOL: "false"}  # defaults of what no promise names
 
 
 class Fix(NamedTuple):
@@ -91,7 +90,7 @@ def singles(options: Options) -> list[Fix]:
 
 
 def _changes(options: Options, settings: Sequence[Setting]) -> bool:
-    now = {**_ELSEWHERE, **DEFAULTS, **options.keys, **(options.context().settings or {})}
+    now = {**DEFAULTS, **(options.context().settings or {})}
     return any(_less(now.get(key, ""), value) for key, value in settings)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from maxq.checkers.core.promises import ALL_ACK, MODE, PAIR, weakest
+from maxq.checkers.core.promises import ALL_ACK, MODE, NO_POOL, PAIR, SYNCED, weakest
 from maxq.harness.contracts.environment import Machine, Role
 from maxq.harness.contracts.target import (
     BROKER_PORT,
@@ -187,6 +187,8 @@ def effective(settings: Settings, changed: Iterable[tuple[str, str]] = ()) -> di
         role = key.partition(":")[0]
         of_nodes += [{**of, key: value} for of in of_nodes if any(k.startswith(role) for k in of)]
     found = weakest(of_nodes)
+    if found[SYNCED.key] == SYNCED.value:  # a broker that syncs uses no pool
+        found[NO_POOL.key] = NO_POOL.value
     if settings.topology.controllers:
         return found
     return {**found, MODE: PAIR, ALL_ACK.key: "false"}  # which only controllers' sets have
