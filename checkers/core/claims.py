@@ -411,8 +411,8 @@ CLAIMS: tuple[Claim, ...] = (
         id="S16",
         promise="A master that leads alone, without loss of power and without a transient store "
         "pool, loses no acknowledged message, whatever else is set; an offset keeps its message, "
-        "readers neither skip nor go back, and a producer's messages keep their order. A log holds each message once, and a consumer reads "
-        "only what was sent, at any time.",
+        "readers neither skip nor go back, and a producer's messages keep their order. A log holds "
+        "each message once, and a consumer reads only what was sent, at any time.",
         source=HA,
         needs=(NO_POOL,),
         of_stores=True,

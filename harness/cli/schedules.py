@@ -136,7 +136,7 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
         echo(f"{signature}: {Rate(hits, runs_done)}")
     if not found:
         echo(f"no anomaly in {runs_done} runs: {Rate(0, runs_done)}")
-    if context.stop.asked:
+    if context.stop.number:
         raise KeyboardInterrupt
     return runner.exit_code(verdicts, crashed=False)
 

@@ -80,6 +80,7 @@ def test(**given: Any) -> int:
         from maxq.harness.cli.given.failures import report
 
         report(judged.trouble)
+    judged = msgspec.structs.replace(judged, short="") if accepts else judged
     return context.stop.exit_code(judged.exit_code, accept_partial=accepts)
 
 

@@ -107,6 +107,7 @@ class Outcome:
         self.repeat: str = judged.repeat
         self.commit: str = judged.commit
         self.trouble: Exception | None = judged.trouble
+        self.short: str = judged.short
         self.failed_on: Mapping[str, int] = judged.failed_on
         self.lost: int | None = results.lost.lost
         self.acknowledged: int = results.lost.acknowledged
@@ -129,6 +130,7 @@ class Outcome:
     def __bool__(self) -> bool:
         return (
             self.trouble is None
+            and not self.short
             and not self.failed_on
             and (self.valid is True or (self.valid == "unknown" and self.allow_unknown))
         )
@@ -147,6 +149,8 @@ class Outcome:
             lines.append(f"  ... and {more} more finding{'' if more == 1 else 's'} on the page")
         if self.trouble is not None:
             lines.append(f"trouble: {type(self.trouble).__name__}: {self.trouble}")
+        if self.short:
+            lines.append(f"ended before its time: {self.short}")
         if self.failed_on:
             found = ", ".join(f"{n} {name}" for name, n in self.failed_on.items())
             lines.append(f"fails on what was measured, as asked by fail_on: {found}")

@@ -107,4 +107,4 @@ def perform(
         raise ValueError(f"maxq.run: fail_on is one of {', '.join(FAIL_ON)}, not {fail_on!r}")
     context = RunContext(base_image=base_image)
     judged = stored_run.run_test(options, store, quiet=quiet, context=context)
-    return msgspec.structs.replace(judged, fail_on=fail_on), context.stop.asked
+    return msgspec.structs.replace(judged, fail_on=fail_on), context.stop.number != 0

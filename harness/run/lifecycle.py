@@ -23,6 +23,7 @@ from maxq.harness.contracts.target import Target
 from maxq.harness.run import interpreter
 from maxq.harness.run.grounds import grounds_of
 from maxq.harness.run.process.lateness import Lateness
+from maxq.harness.run.process.room import Room
 from maxq.harness.run.run_context import LASTED, RunContext
 from maxq.harness.run.run_plan import Composed, Making, make_workloads, places_of, steps
 from maxq.harness.schedule.format import Schedule
@@ -63,6 +64,7 @@ class JournalRecorder:
     def __init__(self, journal: JournalWriter, progress: Progress) -> None:
         self._journal = journal
         self._progress = progress
+        self.room = Room(journal.path)
 
     def append(self, op: Op) -> Op:
         op = msgspec.structs.replace(op, index=self._journal.count)
@@ -222,11 +224,12 @@ async def _drive(
             f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}"
         )
         context.stop.possible = True
-        script, stop = some(context.script, "it was drawn"), context.stop
+        script = some(context.script, "it was drawn")
         facts = facts_of(script.acts)
 
         def stopped() -> bool:
-            return bool(refused) or stop.heard(round((loop.time() - zero) * 1e9))
+            now_ns = round((loop.time() - zero) * 1e9)
+            return bool(refused) or _over(context, recorder, now_ns)
 
         for op in (declaration(grounds_of(options), facts), *_lacking(lacking)):
             recorder.append(at(op, loop.time() - zero))
@@ -292,6 +295,15 @@ def _lacking(topics: dict[str, Any]) -> Iterator[Op]:
     """What is noted of slaves that lack topics (A12); the run goes on, to show what comes of it."""
     for value in (None, topics) if topics else ():
         yield Op("info", NEMESIS, KNOW_TOPICS, value)
+
+
+def _over(context: RunContext, recorder: JournalRecorder, now_ns: int) -> bool:
+    """Whether clients end now: somebody asked, or the store has only room left for the end."""
+    stop = context.stop
+    if not stop.asked and (why := recorder.room.short()):
+        stop.short = why
+        context.progress.say(f"{why}: healing, reading everything, judging")
+    return stop.heard(now_ns)
 
 
 def at(op: Op, after_s: float) -> Op:

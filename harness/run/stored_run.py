@@ -20,18 +20,19 @@ from typing import Any
 import msgspec
 
 from maxq.checkers.availability.recovery import Recovery, recoveries
-from maxq.checkers.core.api import Context
+from maxq.checkers.core.api import Context, Valid
 from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement import runner, summary
 from maxq.checkers.judgement.digest import Row, digest, faults_in_short
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power, power_of, power_rows
-from maxq.harness.contracts.terminal import pasted
+from maxq.harness.contracts.terminal import echo, pasted
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.run import execute, judging, plugins, provenance
 from maxq.harness.run.execute import planned, run_in_world
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import absent
+from maxq.harness.run.process import room
 from maxq.harness.run.process.progress import Progress
 from maxq.harness.run.run_context import LASTED, RunContext
 from maxq.harness.run.run_plan import workloads
@@ -65,6 +66,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     faults where `stored.history` holds only a part. `fail_on`: of which measurements the exit code
     is 1 (`maxq.checkers.judgement.summary.FAIL_ON`). `power`: how much the verdict could have
     called, where that was asked for. `counterexamples` show some of the anomalies by themselves.
+    `short`: why the run had to end before its time, so that it is not all that was asked for.
     """
 
     stored: StoredRun
@@ -78,6 +80,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     fail_on: str = ""
     power: tuple[Power, ...] = ()
     counterexamples: tuple[Counterexample, ...] = ()
+    short: str = ""
 
     @property
     def recoveries(self) -> Sequence[Recovery]:
@@ -115,7 +118,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """A violation comes before a failure of ours, and that before any other verdict."""
-        valid = False if self.failed_on else self.results.valid
+        valid: Valid = False if self.failed_on else self.results.valid
+        valid = "unknown" if self.short and valid is True else valid
         return runner.exit_code([valid], crashed=self.trouble is not None)
 
     @property
@@ -212,6 +216,8 @@ def run_test(
             no promise. Its notes say where the run is and how to repeat it.
     """
     context = context or RunContext()
+    if said := room.warning(options, root, room.free(root)):
+        echo(said, err=True)
     script = context.script or planned(options)
     context = msgspec.structs.replace(context, script=script)
     run = RunStore(root.resolve()).create("+".join(options.workload), datetime.now(UTC))
@@ -224,9 +230,10 @@ def run_test(
                 run_in_world(options, run, context, partial(_is_valid, run.path))
                 progress.say("checking")
             judged = judge_stored(run.path).with_counterexamples()
+            judged = msgspec.structs.replace(judged, short=context.stop.short)
         except BaseException as error:
             _save_failure(run, error)
-            judged_early = _violation(run, error)
+            judged_early = _of_a_full_store(run, error) or _violation(run, error)
             if judged_early is None:
                 error.add_note(f"run:     {run.path}\nrepeat:  {pasted(options.repeat(run.path))}")
                 raise
@@ -235,6 +242,9 @@ def run_test(
             write_whole(run.path / SCHEDULE, encode(as_performed(script, judged.stored.history)))
             judged.save(whole=True)
         except OSError as error:
+            if room.is_full(error):
+                echo(f"{room.FILLED}: the verdict is not stored", err=True)
+                return msgspec.structs.replace(judged, short=room.FILLED)
             return msgspec.structs.replace(judged, trouble=error)
         return judged.with_report()
 
@@ -268,6 +278,20 @@ def _violation(run: Run, error: BaseException) -> Judged | None:
             judged = msgspec.structs.replace(judged, trouble=error).with_counterexamples()
             judged.save(whole=False)
             return judged.with_report()
+    return None
+
+
+def _of_a_full_store(run: Run, error: BaseException) -> Judged | None:
+    """The verdict on a run whose store had no room left for all of it: by what it has."""
+    if not room.is_full(error) or not (run.path / JOURNAL).exists():
+        return None
+    with suppress(HistoryError):
+        judged = judge_stored(run.path, allow_truncated=True)
+        echo(f"{room.FILLED}: judged is what was recorded until then", err=True)
+        judged = msgspec.structs.replace(judged, short=room.FILLED).with_counterexamples()
+        with suppress(OSError):
+            judged.save(whole=False)
+        return judged.with_report()
     return None
 
 

@@ -42,18 +42,19 @@ class Stop:
     def __init__(self, *, at_once: bool = False) -> None:
         self.possible = False  # clients run, so that there is something to come to an end of
         self.number = 0  # of the signal that asked
+        self.short = ""  # why the run had to end of itself
         self.at_once = at_once
         self.heeded_ns = 0  # when clients ended for it, in ns of the history; 0: they did not
 
     @property
     def asked(self) -> bool:
-        """Whether somebody asked."""
-        return self.number != 0
+        """Whether somebody asked, or it had to be."""
+        return self.number != 0 or self.short != ""
 
     def exit_code(self, of_verdict: int, *, accept_partial: bool) -> int:
         """Of a run that came to a verdict: of the signal that cut it short, unless what was done
         until then is good enough."""
-        return of_verdict if accept_partial or not self.asked else SHELL + self.number
+        return of_verdict if accept_partial or not self.number else SHELL + self.number
 
     def heard(self, now_ns: int) -> bool:
         """Whether clients are to end now."""
