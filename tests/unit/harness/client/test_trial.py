@@ -33,7 +33,7 @@ def test_a_run_whose_producers_are_refused_ends_at_once_and_says_so(
     assert run(tmp_path, "--set", "broker:brokerPermission=4") == 1
     out = capsys.readouterr()
     assert "the run ends at once: no producer can send" in out.err
-    assert "the routes let nobody write" in " ".join(out.out.split())
+    assert "not writable by the route" in " ".join(out.out.split())
     assert "none of" not in out.out
 
 

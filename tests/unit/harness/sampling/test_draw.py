@@ -161,6 +161,7 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
         "elect-master",
         "apply-ids",
         "replace-release",
+        "change-settings",
         "start-packet-loss",
         "stop-packet-loss",
         "remove-epochs",

@@ -23,7 +23,7 @@ def test_the_releases_between_two() -> None:
         "rocketmq:5.2.0", "rocketmq:5.3.0", "rocketmq:5.3.1"
     ]  # fmt: skip
     assert between("rocketmq:5.4.0:jraft", "rocketmq:5.3.3:jraft") == [
-        "rocketmq:5.4.0:jraft", "rocketmq:5.3.3:jraft"
+        "rocketmq:5.4.0:jraft", "rocketmq:5.3.4:jraft", "rocketmq:5.3.3:jraft"
     ]  # fmt: skip
     for good, bad in (("rocketmq:5.2.0", "rocketmq:5.2.0"),
                       ("rocketmq:5.2.0:jraft", "rocketmq:5.3.3")):  # fmt: skip
