@@ -1,14 +1,15 @@
 """Before the first fault: does every client of a run get what it needs from the cluster?
 
-One message is sent to each broker set and read back, on a topic of its own, so that nobody who
-judges the run meets it; every queue of every topic is read from, and each consumer group reads.
-What is refused is tried again for a while. An answer that stays is the cluster's own, and the run
-has nothing to find out. Units: seconds.
+Each consumer group reads from every queue of every topic. Where that changes nothing that the run
+is there for, a message is sent to each broker set and read back as well, on a topic of its own, so
+that nobody who judges the run meets it. What is refused is tried again for a while. An answer that
+stays is the cluster's own, and the run has nothing to find out. Units: seconds.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from maxq.harness.client.probes import until
 from maxq.harness.client.session import (
@@ -27,6 +28,16 @@ from maxq.reference.rpc import Dial, Pool
 
 TOPIC, BODY = "maxq-trial", b"trial"
 TRY_S = 15.0  # for how long what is refused is tried again
+
+
+class Homes(NamedTuple):
+    """Where a topic is: its number of queues on each of its broker sets."""
+
+    queues: int
+    sets: Collection[str]
+
+
+NOWHERE = Homes(0, ())
 Answer = list[str]  # what was answered instead; empty: all is well
 
 
@@ -48,31 +59,29 @@ class Trial:
         self._pool = Pool(group, dial=dial)
         self._born_ms = born_ms
 
-    async def refused(
-        self, places: Mapping[str, tuple[int, Collection[str]]], groups: Collection[str]
-    ) -> str:
+    async def refused(self, places: Mapping[str, Homes], groups: Collection[str]) -> str:
         """What no client could do, and what was answered; empty: everybody can do everything.
 
         Args:
-            places: of each topic the number of queues and the broker sets.
+            places: of each topic the number of queues and the broker sets. With `TOPIC` among them
+                a message is sent to each of its sets, and read back.
             groups: the consumer groups.
         """
-        sets = places[TOPIC][1]
         try:
-            for name in sets:
+            for name in places.get(TOPIC, NOWHERE).sets:
                 home, more = QueueName(TOPIC, name, 0), f" of broker set {name}"
                 if why := await _settled(partial(self._send, home)):
                     return f"no producer can send to a queue{more}: {' '.join(why)}"
                 if why := await _settled(partial(self._read_back, home)):
                     return f"no consumer can read a message{more}: {' '.join(why)}"
-                for group in groups:
-                    if why := await _settled(partial(self._read, home, group)):
-                        return f"no consumer of group {group} can read{more}: {' '.join(why)}"
-            for topic, (queues, homes) in places.items():
-                for queue in (QueueName(topic, b, n) for b in homes for n in range(queues)):
-                    if why := await _settled(partial(self._read, queue, next(iter(groups)))):
-                        return f"no consumer can read {topic} of broker set {queue.broker_set}: " \
-                               f"{' '.join(why)}"  # fmt: skip
+            for topic, homes in places.items():
+                for queue in (
+                    QueueName(topic, b, n) for b in homes.sets for n in range(homes.queues)
+                ):
+                    for group in groups:
+                        if why := await _settled(partial(self._read, queue, group)):
+                            return f"no consumer of group {group} can read {topic} of broker set " \
+                                   f"{queue.broker_set}: {' '.join(why)}"  # fmt: skip
         finally:
             self._session.close()
             self._pool.close()

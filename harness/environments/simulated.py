@@ -250,8 +250,7 @@ class SimulatedMachine:
     async def get(self, path: str) -> bytes | None:
         if path == self._log_path:
             return self._log_text()
-        data = self._machine.disk.files.get(path)
-        return None if data is None else self._machine.disk.seen(path, bytes(data))
+        return self._machine.disk.content(path)
 
     async def age(self, path: str, by_ms: int) -> int | None:
         disk = self._machine.disk

@@ -14,7 +14,7 @@ import msgspec
 
 from maxq.harness.client.session import RouteBook
 from maxq.harness.client.trial import TOPIC as TRIAL_TOPIC
-from maxq.harness.client.trial import Trial
+from maxq.harness.client.trial import Homes, Trial
 from maxq.harness.cluster.deployment import Deployment, until
 from maxq.harness.contracts.cluster import Electing
 from maxq.harness.contracts.environment import Capability, Environment, Role
@@ -215,7 +215,8 @@ async def _drive(
             wall_ms=context.wall_ms,
         )
         composed = Composed(make_workloads(making))
-        refused, lacking = await _made_and_tried(cluster, composed, routes, group, context)
+        made = await _made_and_tried(options, cluster, composed, routes, group, context)
+        refused, lacking = made
         lateness = Lateness()
         tasks = [group.create_task(routes.run())]
         if context.real:
@@ -256,6 +257,7 @@ async def _drive(
 
 
 async def _made_and_tried(
+    options: Options,
     cluster: Deployment,
     composed: Composed,
     routes: RouteBook,
@@ -265,7 +267,9 @@ async def _made_and_tried(
     """Make what clients need. What they are refused all the same, empty: nothing; and which slaves
     lack what was made (`Topics.create`)."""
     context.progress.say("making topics and consumer groups, and trying them")
-    topics = {TRIAL_TOPIC: 1, **composed.topics}
+    # A log that holds nothing yet is what some schedules are about, and the simulator's exactly so.
+    sends = context.real and not options.scripted
+    topics = ({TRIAL_TOPIC: 1} if sends else {}) | composed.topics
     lacking = await cluster.create_topics(topics, composed.alone, composed.groups)
     if cluster.settings.alone:  # what does not serve yet
         routes.watch(composed.topics)
@@ -274,7 +278,7 @@ async def _made_and_tried(
     routes.watch(topics)
     await routes.refresh()
     sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
-    places = {t: (n, sets[:1] if t in composed.alone else sets) for t, n in topics.items()}
+    places = {t: Homes(n, sets[:1] if t in composed.alone else sets) for t, n in topics.items()}
     trial = Trial(routes, cluster.dial, group, born_ms=context.wall_ms())
     refused = await trial.refused(places, composed.groups)
     routes.watch(composed.topics)

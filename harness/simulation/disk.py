@@ -41,6 +41,7 @@ from maxq.reference.records import invariant
 SYNC_NS = (200_000, 2_000_000)
 SECTOR = 512
 JOURNAL_MAX = 1000
+WHOLE_MAX = 1 << 26  # bytes of a file that is read with the hole at its end
 HOLE_MIN = 1 << 20  # fewer zeros are bytes as any others
 KEPT_SHARES = (0, 300_000, 600_000, 900_000)  # of a million unsynced writes; drawn at each loss
 TORN_SHARE = 500_000  # of a million writes that are not kept
@@ -293,6 +294,16 @@ class SimDisk:
         """Raise ENOSPC while the disk is full."""
         if self.full:
             raise OSError(errno.ENOSPC, "no space left on device")
+
+    def content(self, path: str) -> bytes | None:
+        """What a read of a whole file gives, without a hole at its end that is too big to be read;
+        None: there is no file."""
+        data = self.files.get(path)
+        if data is None:
+            return None
+        size = _size(data)
+        whole = bytes(data).ljust(size, b"\0") if size <= WHOLE_MAX else bytes(data)
+        return self.seen(path, whole)
 
     def seen(self, path: str, data: bytes, offset: int = 0) -> bytes:
         """What a read of a file gives, of whose bytes from `offset` on the disk has `data`."""
