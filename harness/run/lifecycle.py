@@ -215,8 +215,7 @@ async def _drive(
             wall_ms=context.wall_ms,
         )
         composed = Composed(make_workloads(making))
-        made = await _made_and_tried(options, cluster, composed, routes, group, context)
-        refused, lacking = made
+        refused, lacking = await _made_and_tried(making, cluster, composed, context)
         lateness = Lateness()
         tasks = [group.create_task(routes.run())]
         if context.real:
@@ -257,18 +256,14 @@ async def _drive(
 
 
 async def _made_and_tried(
-    options: Options,
-    cluster: Deployment,
-    composed: Composed,
-    routes: RouteBook,
-    group: asyncio.TaskGroup,
-    context: RunContext,
+    making: Making, cluster: Deployment, composed: Composed, context: RunContext
 ) -> tuple[str, dict[str, Any]]:
     """Make what clients need. What they are refused all the same, empty: nothing; and which slaves
     lack what was made (`Topics.create`)."""
+    routes = making.routes
     context.progress.say("making topics and consumer groups, and trying them")
     # A log that holds nothing yet is what some schedules are about, and the simulator's exactly so.
-    sends = context.real and not options.scripted
+    sends = context.real and not making.options.scripted
     topics = ({TRIAL_TOPIC: 1} if sends else {}) | composed.topics
     lacking = await cluster.create_topics(topics, composed.alone, composed.groups)
     if cluster.settings.alone:  # what does not serve yet
@@ -279,7 +274,7 @@ async def _made_and_tried(
     await routes.refresh()
     sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
     places = {t: Homes(n, sets[:1] if t in composed.alone else sets) for t, n in topics.items()}
-    trial = Trial(routes, cluster.dial, group, born_ms=context.wall_ms())
+    trial = Trial(routes, cluster.dial, making.group, born_ms=context.wall_ms())
     refused = await trial.refused(places, composed.groups)
     routes.watch(composed.topics)
     return refused, lacking

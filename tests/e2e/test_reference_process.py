@@ -130,9 +130,17 @@ def broker_text(store: Path, port: int, more: str = "") -> str:
 @pytest.mark.parametrize(
     ("role", "text", "where"),
     [
-        ("broker", "# a broker\nlistenPort=many\n", "broker.conf:2: listenPort=many: expected"),
+        (
+            "broker",
+            "# a broker\nlistenPort=many\n",
+            "broker.conf:2: listenPort=many: not a whole number",
+        ),
         ("broker", "brokerNme=b\n", "broker.conf:1: unknown key brokerNme; did you mean"),
-        ("namesrv", "\n\nlistenPort=70000\n", "namesrv.conf:3: listenPort=70000: expected"),
+        (
+            "namesrv",
+            "\n\nlistenPort=70000\n",
+            "namesrv.conf:3: listenPort=70000: not at most 65535",
+        ),
         ("controller", "controllerDLegerPeers=n0\n", "controller.conf:1: controllerDLegerPeers"),
         ("controller", "", "controllerDLegerPeers [] lacks"),
     ],

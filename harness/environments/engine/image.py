@@ -123,7 +123,8 @@ def inputs() -> dict[str, bytes]:
         EnvironmentUnavailable: the packages were copied from somewhere without what they need.
     """
     found = {"Dockerfile": _source(DOCKERFILE)}
-    modules = [MAXQ / "__init__.py", *(MAXQ / "reference").rglob("*.py")]
+    modules = [MAXQ / "__init__.py"]
+    modules += [path for of in ("*.py", "*.tsv") for path in (MAXQ / "reference").rglob(of)]
     modules += [MAXQ / "harness" / f"{name}.py" for name in HELPER]
     for module in modules:
         found[f"lib/maxq/{module.relative_to(MAXQ).as_posix()}"] = module.read_bytes()

@@ -37,7 +37,7 @@ def test_a_change_that_is_too_long_is_not_read() -> None:
         ("configBlackList=a", ResponseCode.NO_PERMISSION, "black list"),
         ("listenPort=1", ResponseCode.NO_PERMISSION, "cannot be changed while the node runs"),
         ("orderMessageEnabel=true", ResponseCode.INVALID_PARAMETER, "did you mean"),
-        ("waitSecondsForService=x", ResponseCode.INVALID_PARAMETER, "expected `int`"),
+        ("waitSecondsForService=x", ResponseCode.INVALID_PARAMETER, "not a whole number"),
         ("clusterTest=true", ResponseCode.INVALID_PARAMETER, "used by the Java system only"),
     ],
 )

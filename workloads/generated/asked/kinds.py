@@ -180,6 +180,8 @@ LEFT_OUT: Mapping[str, str] = {
             "second-acts",
             "slave-stands-still",
             "slave-took-message",
+            "topic-not-copied",
+            "typed-topic-not-copied",
             "stays-isolated",
             "uncopied-listed",
             "waits-for-unreachable",

@@ -74,7 +74,17 @@ def parsed(command: str) -> Options:
     words = shlex.split(command)
     assert words[:2] == ["maxq", "test"]
     given = dict(testing.test.make_context("test", words[2:]).params)
-    for name in ("store", "as_json", "keep", "plan", "base_image", "fail_on", "explain", "verbose"):
+    for name in (
+        "store",
+        "as_json",
+        "keep",
+        "plan",
+        "base_image",
+        "fail_on",
+        "explain",
+        "verbose",
+        "accept_partial",
+    ):
         del given[name]
     return options_from(given)
 
