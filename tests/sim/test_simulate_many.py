@@ -58,7 +58,7 @@ def test_seeds_are_told_and_the_same_command_goes_on(
     first = capsys.readouterr().out
     assert "verdicts: 2 valid" in first
     [s6] = [line.split() for line in first.splitlines() if line.startswith("S6 ")]
-    assert s6 == ["S6", "2", "0", "0", "0", "0"]
+    assert s6 == ["S6", "1", "0", "1", "0", "0"]  # seed 0 draws settings that do not promise it
     assert "pairs of values met: " in first
     assert "virtual s in" in first
     folder = tmp_path / "simulated" / "reference"
