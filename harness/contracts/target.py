@@ -96,8 +96,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def asked_of(node: "Node", role: Role, settings: Settings) -> dict[str, str]:
     """The settings that were asked for of a node in one of its roles; what was set for it by name
-    comes last."""
-    found: dict[str, str] = {}
+    comes last. That brokers sync is one of them, whether a fault asks for it or a key: a run and
+    its replay, which has the key, must ask their nodes the same."""
+    syncs = role is Role.BROKER and settings.sync_flush
+    found: dict[str, str] = {"flushDiskType": "SYNC_FLUSH"} if syncs else {}
     for prefix in (f"{role.value}:", f"{node.name}:"):
         found |= {
             k.removeprefix(prefix): v for k, v in settings.keys.items() if k.startswith(prefix)
