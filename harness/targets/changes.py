@@ -17,7 +17,7 @@ from maxq.reference.wire.files import decode_properties
 
 TIMES = "periods and time-outs, so that more happens (--timing stock keeps RocketMQ's)"
 SIZES = "sizes and the timer, so that stores stay small"
-DISK = "limits of the disk, since this machine's may be full"
+DISK = "use of the disk, since this machine's may be full"
 # What is neither: the harness's own, and no setting of a cluster.
 APART = frozenset({LOCK_LEASE})
 _TIMED = {key for of in TIMINGS.values() for keys in of.values() for key in keys}

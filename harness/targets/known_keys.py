@@ -27,6 +27,7 @@ _BY_LETTER = {"n": Role.NAMESRV, "c": Role.CONTROLLER, "b": Role.BROKER}
 NO_ACL = "Max-Q's clients do not sign what they ask for; set it to false to test without it"
 NO_DLEDGER = "controllers or a master replicate here, not DLedger"
 NO_CONTAINER = "Max-Q starts no BrokerContainer; give it the files of the brokers in it"
+ANY = "*"  # stands for each value that is not empty
 # What no run can do, by role, key and value, with the reason.
 REFUSED: Mapping[Role, Mapping[tuple[str, str], str]] = {
     Role.BROKER: {
@@ -36,6 +37,8 @@ REFUSED: Mapping[Role, Mapping[tuple[str, str], str]] = {
         ("enableDLegerCommitLog", "true"): NO_DLEDGER,
         ("useTLS", "true"): "Max-Q's clients do not speak TLS",
         ("inBrokerContainer", "true"): NO_CONTAINER,
+        ("messageStorePlugIn", ANY): "Max-Q judges RocketMQ's own message store; a plug-in such as "
+        "tiered storage keeps messages elsewhere",
     },
     Role.CONTROLLER: {("controllerType", "jRaft"): "--target rocketmq:RELEASE:jraft says it"},
     Role.NAMESRV: {},
@@ -65,7 +68,7 @@ def value_fault(setting: str, value: str) -> str:
     who, _, key = setting.partition(":")
     for role in roles_of(who):
         line = f"{key}={value}"
-        if why := REFUSED[role].get((key, value.strip())):
+        if why := refusal(role, key, value.strip()):
             return f"{line}: {why}"
         if why := type_fault_of(role, key, value):
             return f"{line}: {why}"
@@ -76,6 +79,12 @@ def value_fault(setting: str, value: str) -> str:
             except ConfigError as error:
                 return str(error).removeprefix(":1: ")
     return ""
+
+
+def refusal(role: Role, key: str, value: str) -> str:
+    """Why no run can have a value of a key; empty if runs can."""
+    of = REFUSED[role]
+    return of.get((key, value)) or (of.get((key, ANY), "") if value else "")
 
 
 def type_fault_of(role: Role, key: str, value: str) -> str:

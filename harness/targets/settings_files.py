@@ -211,7 +211,7 @@ class Fate(StrEnum):
 
     LAYOUT = "decides the layout"
     OWN = "set by Max-Q, which lays out the cluster"
-    REFUSED = "refused with one value, which no run can have"
+    REFUSED = "refused with a value that no run can have"
     HONOURED = "honoured by RocketMQ and by the reference"
     PASSED = "given to RocketMQ; without effect on the reference"
 

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from maxq.harness.contracts.environment import Role
@@ -30,7 +31,7 @@ from maxq.harness.targets.rocketmq.releases import (
     not_driven,
     release_of,
 )
-from maxq.harness.targets.settings_files import SettingsFile, why_left_out
+from maxq.harness.targets.settings_files import why_left_out
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
@@ -100,9 +101,9 @@ def _take_files(known: dict[str, Any]) -> tuple[bool, Described | None]:
     Returns:
         Whether there are no controllers, and what the files say, if there are any.
     """
-    files: list[SettingsFile] = [
-        file for option in FILES for group in known.pop(option, None) or () for file in group
-    ]
+    given = [file for option in FILES for group in known.pop(option, None) or () for file in group]
+    # A file that is named beside its folder is one node's all the same.
+    files = [*{Path(file.name).resolve(): file for file in given}.values()]
     mode: Mode | None = known.pop("mode", None) or _mode_of(known)
     own = dict(known.get("keys") or ())
     if not files:
@@ -171,7 +172,7 @@ def _said(known: Mapping[str, Any], found: Described) -> Iterable[str]:
     if found.overlooked:
         keys = ", ".join(why_overlooked(key, target) for key in found.overlooked)
         release = release_of(target) or NEWEST
-        yield f"keys that RocketMQ {release} has not, and overlooks: {keys}"
+        yield f"unknown to RocketMQ {release}, which ignores them: {keys}"
     yield from found.notes
 
 

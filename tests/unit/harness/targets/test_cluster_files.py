@@ -12,7 +12,7 @@ from maxq.harness.run.execute import make_target
 from maxq.harness.schedule.options import Options
 from maxq.harness.targets.changes import changes, written
 from maxq.harness.targets.cluster_files import describe
-from maxq.harness.targets.settings_files import Line, SettingsError, SettingsFile
+from maxq.harness.targets.settings_files import Line, SettingsError, SettingsFile, read
 
 REFERENCE, JAVA = "reference", "rocketmq:5.5.0"
 CONTROLLED = "enableControllerMode=true\nallAckInSyncStateSet=true\nminInSyncReplicas=2\n"
@@ -118,7 +118,10 @@ def test_what_cannot_be_laid_out_is_refused_in_words(files: list[SettingsFile], 
 
 
 def test_an_option_that_contradicts_several_files_is_refused() -> None:
-    both = file("brokerName=a\n"), file("brokerName=a\nbrokerRole=SLAVE\nbrokerId=1\n")
+    both = (
+        file("brokerName=a\n"),
+        file("brokerName=a\nbrokerRole=SLAVE\nbrokerId=1\n", name="s.conf"),
+    )
     with pytest.raises(ValueError, match="--replicas 3: the files have 2 of 2 brokers"):
         options(*both, replicas=3)
     assert options(both[0], replicas=3).replicas == 3, "one file is for all brokers"
@@ -163,7 +166,7 @@ def test_keys_that_rocketmq_overlooks_are_overlooked_and_named() -> None:
     found = options(file(text), environment="local", target=JAVA)
     assert found.keys == {"broker:brokerRole": "ASYNC_MASTER"}
     assert (
-        "keys that RocketMQ 5.5.0 has not, and overlooks: mapedFileSizeCommitLog (did you mean "
+        "unknown to RocketMQ 5.5.0, which ignores them: mapedFileSizeCommitLog (did you mean "
         "mappedFileSizeCommitLog?), haSlaveFallbehindMax (only in 4.9.7), fetchNothing"
     ) in found.files
 
@@ -188,6 +191,16 @@ def test_what_becomes_of_files_is_said_by_plan_verdict_and_page(
     assert own in html.unescape((tmp_path / "latest" / "report.html").read_text())
     assert run_cli(["check", str(tmp_path / "latest")]) == 0
     assert own in " ".join(capsys.readouterr().out.split()), "also when it is judged again"
+
+
+def test_a_file_that_is_named_beside_its_folder_is_one_nodes(tmp_path: Path) -> None:
+    (tmp_path / "namesrv.conf").write_text(
+        "enableControllerInNamesrv=true\ncontrollerDLegerPeers=n0-192.0.2.1:9878\n"
+    )
+    (tmp_path / "broker.conf").write_text(CONTROLLED)
+    again = read(tmp_path / "namesrv.conf", Role.NAMESRV)
+    found = options(*read(tmp_path, None), *again)
+    assert (found.controllers, found.namesrvs) == (1, 1)
 
 
 def test_what_is_set_by_hand_comes_before_the_file() -> None:

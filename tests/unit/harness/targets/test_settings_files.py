@@ -151,3 +151,14 @@ def test_the_table_has_every_release_and_every_type() -> None:
     assert {key.last for key in keys} >= {"4.9.7", "5.1.0", "5.3.4", NEWEST}
     assert all(key.default == "" or key.default == "*" or key.values.count(key.default) == 1
                for key in keys if key.values)  # fmt: skip
+
+
+def test_a_store_that_is_not_rocketmqs_own_is_refused_whatever_its_name(tmp_path: Path) -> None:
+    store = b"messageStorePlugIn = org.apache.rocketmq.tieredstore.TieredMessageStore\n"
+    assert refusal(tmp_path, store) == [
+        "1: messageStorePlugIn=org.apache.rocketmq.tieredstore.TieredMessageStore: Max-Q judges "
+        "RocketMQ's own message store; a plug-in such as tiered storage keeps messages elsewhere"
+    ]
+    path = tmp_path / "broker.conf"
+    path.write_bytes(b"messageStorePlugIn =\n")
+    check(read(path, Role.BROKER), OLD)  # as it is shipped
