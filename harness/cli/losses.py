@@ -61,8 +61,9 @@ def losses(**given: Any) -> int:
     options = resolved(given, place)
     tries = int(options.environment == SIMULATED) if tries is None else tries
     # Faults with power would have brokers sync, which only they who ask for that do.
-    keys = {SYNCED.key: DEFAULTS[SYNCED.key], **options.keys}
-    options = msgspec.structs.replace(options, keys=keys)
+    if options.profile != SHIPPED:
+        keys = {SYNCED.key: DEFAULTS[SYNCED.key], **options.keys}
+        options = msgspec.structs.replace(options, keys=keys)
     folder = place.store.resolve() / FOLDER
     found = Losses(folder, options, base_image=place.base_image, tries=tries)
     for line in said_of_files(options):

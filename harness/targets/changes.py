@@ -15,9 +15,9 @@ from maxq.harness.targets.settings_files import OWN
 from maxq.reference.java_keys import LOCK_LEASE, MACHINE
 from maxq.reference.wire.files import decode_properties
 
-TIMES = "periods and time-outs, so that more happens (--timing stock keeps RocketMQ's)"
+TIMES = "periods and time-outs, so that more happens (unless --timing stock)"
 SIZES = "sizes and the timer, so that stores stay small"
-DISK = "use of the disk, since this machine's may be full"
+DISK = "limits on disk use, since this machine's may be full"
 # What is neither: the harness's own, and no setting of a cluster.
 APART = frozenset({LOCK_LEASE})
 _TIMED = {key for of in TIMINGS.values() for keys in of.values() for key in keys}
@@ -76,7 +76,7 @@ def said(settings: Settings, target: Target, *, whole: bool) -> Iterator[str]:
     kept = len({key.partition(":")[2] for key in settings.keys})
     found = sorted(changes(settings, target).items(), reverse=True)
     text = f"kept: {kept} setting{'' if kept == 1 else 's'} that you gave; changed: "
-    text += "; ".join(f"{len(keys)} {why}" for why, keys in found) or "nothing"
+    text += "; ".join(f"{why}: {len(keys)}" for why, keys in found) or "nothing"
     yield text if whole or not found else f"{text} (--plan names them)"
     for why, keys in found if whole else ():
         each = ", ".join(f"{key}={value} of {was}" for key, (value, was) in sorted(keys.items()))
