@@ -1,6 +1,6 @@
 """Which keys of RocketMQ's configuration there are, in which release, and which the reference uses.
 
-A key that nobody knows is a typing error: RocketMQ overlooks it in silence, and a run would be
+A key that nobody knows is a typing error: RocketMQ ignores it in silence, and a run would be
 judged as if it had been set. The list is that of RocketMQ's own classes
 (`maxq.reference.java_keys`).
 """
@@ -25,7 +25,7 @@ NEWEST = [*MISSING][-1]
 SPELLING = 0.85  # how like a key another one is that is meant, as difflib measures it
 _BY_LETTER = {"n": Role.NAMESRV, "c": Role.CONTROLLER, "b": Role.BROKER}
 NO_ACL = "Max-Q's clients do not sign what they ask for; set it to false to test without it"
-NO_DLEDGER = "controllers or a master replicate here, not DLedger"
+NO_DLEDGER = "Max-Q runs no DLedger brokers; controllers or a fixed master do their work"
 NO_CONTAINER = "Max-Q starts no BrokerContainer; give it the files of the brokers in it"
 ANY = "*"  # stands for each value that is not empty
 # What no run can do, by role, key and value, with the reason.
@@ -98,7 +98,7 @@ def taken_for(role: Role, key: str) -> str:
     of = keys_of(role.value)[key][-1]
     if of.type == "boolean":
         return "RocketMQ takes it for false"
-    return "RocketMQ overlooks the line" + (f" and takes {of.default}" if of.default else "")
+    return "RocketMQ ignores the line" + (f" and takes {of.default}" if of.default else "")
 
 
 def ignored(setting: str) -> bool:
@@ -114,7 +114,7 @@ def _release(target: str) -> str:
 
 
 def overlooks(role: Role, key: str, target: str) -> bool:
-    """Whether what runs has no such key, and so overlooks it in silence."""
+    """Whether what runs has no such key, and so ignores it in silence."""
     if key in keys_used(role.value) and release_of(target) is None:
         return False
     return key_in(role.value, key, _release(target)) is None

@@ -141,6 +141,8 @@ def read(path: Path, role: Role | None) -> tuple[SettingsFile, ...]:
 def _file(path: Path, role: Role | None) -> SettingsFile | None:
     """A file; None where nobody knows whose it is."""
     content = path.read_bytes()
+    if b"\0" in content:
+        raise SettingsError(f"{path}: not a text file of settings")
     try:
         content.decode()
     except UnicodeDecodeError:  # Java reads these files as Latin-1, and comments have other bytes
@@ -153,7 +155,12 @@ def _file(path: Path, role: Role | None) -> SettingsFile | None:
     if CONTAINER in lines:
         raise SettingsError(f"{path}:{lines[CONTAINER].number}: {known_keys.NO_CONTAINER}")
     role = role or _role_of(path.name, lines)
-    return None if role is None else SettingsFile(role, str(path), lines)
+    if role is None:
+        return None
+    if lines and not any(key in keys_of(of.value) for of in Role for key in lines):
+        first = ", ".join([*lines][:3])
+        raise SettingsError(f"{path}: none of its keys is RocketMQ's: {first}")
+    return SettingsFile(role, str(path), lines)
 
 
 def _role_of(name: str, keys: Iterable[str]) -> Role | None:

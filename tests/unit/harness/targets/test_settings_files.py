@@ -51,12 +51,12 @@ traceTopicEnable=yes  # for audits
         "1: allAckInSyncStateSet=ture: not one of true, false, did you mean true?; RocketMQ takes "
         "it for false",
         "2: flushDiskType=SYNC_FLSH: not one of SYNC_FLUSH, ASYNC_FLUSH, did you mean SYNC_FLUSH?; "
-        "RocketMQ overlooks the line and takes ASYNC_FLUSH",
-        "3: minInSyncReplicas=two: not a whole number; RocketMQ overlooks the line and takes 1",
+        "RocketMQ ignores the line and takes ASYNC_FLUSH",
+        "3: minInSyncReplicas=two: not a whole number; RocketMQ ignores the line and takes 1",
         "4: brokerRole=ASYNC_MASTR: not one of ASYNC_MASTER, SYNC_MASTER, SLAVE, did you mean "
-        "ASYNC_MASTER?; RocketMQ overlooks the line and takes ASYNC_MASTER",
+        "ASYNC_MASTER?; RocketMQ ignores the line and takes ASYNC_MASTER",
         "5: inSyncReplicas=0: not at least 1",
-        "7: diskSpaceCleanForciblyRatio=0.85: not a whole number; RocketMQ overlooks the line and "
+        "7: diskSpaceCleanForciblyRatio=0.85: not a whole number; RocketMQ ignores the line and "
         "takes 85",
         "8: traceTopicEnable=yes  # for audits: not one of true, false (a line has no comment "
         "after its value); RocketMQ takes it for false",
@@ -162,3 +162,17 @@ def test_a_store_that_is_not_rocketmqs_own_is_refused_whatever_its_name(tmp_path
     path = tmp_path / "broker.conf"
     path.write_bytes(b"messageStorePlugIn =\n")
     check(read(path, Role.BROKER), OLD)  # as it is shipped
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\x7fELF\x02\x01\x01\0\0\0", "not a text file of settings"),
+        (b"apiVersion: v1\nkind: ConfigMap\n", "none of its keys is RocketMQ's: apiVersion, kind"),
+    ],
+)
+def test_what_is_no_file_of_settings_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_bytes(content)
+    with pytest.raises(SettingsError, match=f"{path}: {why}"):
+        read(path, Role.BROKER)
