@@ -48,10 +48,10 @@ class Job(NamedTuple):
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one fault. `repeat` is the command that repeats its run, `source` the digest of
     the harness. `struck` counts the strikes by the part that their nodes played. `unavailable_ms`
-    is how long at most, after a strike, no send was ok; None where none was any more, or nothing
-    was struck. `broken` are the claims that were promised and are
-    broken. `answers` say what clients were answered in long times without success. A run that did
-    not come up says why in `error`."""
+    is how long at most no send to a broker set was ok, after a strike or later in the run; None
+    where none was any more, or nothing was struck. `broken` are the claims that were promised and
+    are broken. `answers` say what clients were answered in long times without success. A run that
+    did not come up says why in `error`."""
 
     fault: str
     repeat: str
@@ -71,6 +71,8 @@ def row_of(fault: str, judged: Judged) -> Row:
     """What a run says of its fault."""
     after = [r.after_ns for r in judged.recoveries]
     known = [ns for ns in after if ns is not None]
+    # What a fault does may begin long after its strike, as when a name server drops a master.
+    long = [s.length_ns for s in judged.results.stretches if s.f == "send"]
     return Row(
         fault=fault,
         repeat=judged.options.command(),
@@ -79,7 +81,7 @@ def row_of(fault: str, judged: Judged) -> Row:
         strikes=len(after),
         struck=dict(sorted(Counter(r.part for r in judged.recoveries if r.part).items())),
         messages=judged.results.lost,
-        unavailable_ms=max(known) / 1e6 if known and len(known) == len(after) else None,
+        unavailable_ms=max(known + long) / 1e6 if known and len(known) == len(after) else None,
         broken=judged.results.of("broken"),
         answers=tuple(long_ones(judged.results.stretches)),
         run=str(judged.stored.path),

@@ -1,5 +1,6 @@
 """What settings lose: a run for each fault, one table."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,23 @@ def test_from_a_file_to_the_table_and_again(
     assert again.out == first.out
     assert "unavailable" not in again.err, "nothing is run twice"
     assert run_cli([*words, "--set", "broker:inSyncReplicas=2", "--plan"]) == 254
+
+
+def test_a_fault_whose_effect_comes_late_was_in_the_way_for_as_long(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A name server drops a master that it does not hear seconds after the cut; until then sends
+    are ok. Table and sentences say the same."""
+    (tmp_path / "broker.conf").write_text(
+        "brokerName=a\nbrokerRole=SYNC_MASTER\ntotalReplicas=2\ninSyncReplicas=2\n"
+        "brokerNotActiveTimeoutMillis=5000\nenableSlaveActingMaster=true\n"
+    )
+    words = ["losses", "--env", "simulated", "--broker-conf", str(tmp_path / "broker.conf"),
+             "--store", str(tmp_path), "--time-limit", "30s", "--nemesis", "partition",
+             "--seed", "1"]  # fmt: skip
+    assert run_cli(words) in (0, 2)
+    out = capsys.readouterr().out
+    longest = max(float(s) for s in re.findall(r"for ([\d.]+) s no send was SEND_OK", out))
+    shown = float(out.splitlines()[4].split("|")[-3].split()[0])
+    assert longest > 5
+    assert abs(shown - longest) < 1
