@@ -157,6 +157,12 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = "ASYNC_FLUSH"
     sync_flush_timeout: Millis = 5000  # ms
     flush_interval_commit_log: Millis = 500  # ms
+    # With ASYNC_FLUSH: what is sent waits in the process until it is committed to the file.
+    transient_store_pool_enable: bool = False
+    commit_interval_commit_log: Millis = 200  # ms
+    commit_commit_log_least_pages: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 4  # of 4096 bytes
+    commit_commit_log_thorough_interval: Annotated[int, Meta(ge=0, le=86_400_000)] = 200  # ms
+    wake_commit_when_put_message: bool = True
     flush_consumer_offset_interval: Millis = 5000  # ms
     flush_delay_offset_interval: Millis = 10_000  # ms
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
@@ -210,6 +216,12 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
         if wrong or not parts:
             raise ConfigError(f"deleteWhen: not hours of the day, 04;16: {', '.join(wrong)}")
         return frozenset(map(int, parts))
+
+    @property
+    def pools(self) -> bool:
+        """Whether there is a transient store pool. RocketMQ 5 has one with SYNC_FLUSH as well, and
+        answers once it is committed and synced: what is acknowledged is as safe as without."""
+        return self.transient_store_pool_enable and self.flush_disk_type == "ASYNC_FLUSH"
 
     @property
     def commit_log_path(self) -> str:

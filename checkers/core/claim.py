@@ -3,9 +3,21 @@
 import msgspec
 
 from maxq.checkers.core.claim_sources import DECISIONS
-from maxq.checkers.core.promises import NO_DEGRADING, SYNC_MASTER, TWO_COPIES, Need
+from maxq.checkers.core.promises import (
+    ALL_ACK,
+    CLEAN,
+    NO_DEGRADING,
+    NO_POOL,
+    SYNC_MASTER,
+    TWO_COPIES,
+    WHOLE,
+    Need,
+)
 
 PAIRS = "docs/spec/acting-master.md 8.3"  # the source of claims about pairs
+# What makes a set of controllers keep what it acknowledges; a master alone in its SyncStateSet
+# acknowledges what only a transient store pool holds.
+KEPT = (ALL_ACK, CLEAN, WHOLE, NO_POOL)
 COPIED = (SYNC_MASTER, TWO_COPIES, NO_DEGRADING)  # what makes a pair copy before it acknowledges
 
 

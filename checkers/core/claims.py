@@ -15,7 +15,7 @@ Sources: docs/spec/controller-ha.md 6.2 and 6.3, docs/spec/acting-master.md 8.
 
 from collections.abc import Mapping
 
-from maxq.checkers.core.claim import COPIED
+from maxq.checkers.core.claim import COPIED, KEPT
 from maxq.checkers.core.claim import Claim as Claim  # for whoever has claims of its own
 from maxq.checkers.core.escape_claims import ESCAPE
 from maxq.checkers.core.pair_claims import PAIR_CLAIMS
@@ -148,7 +148,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="An acknowledged message is never lost while a member of the last SyncStateSet, "
         "of a pair its master, keeps its store.",
         source=HA,
-        needs=(ALL_ACK, CLEAN, WHOLE),
+        needs=KEPT,
         after_power=(SYNCED,),
         of_stores=True,
         in_pairs=COPIED,
@@ -227,7 +227,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A member of the SyncStateSet holds every acknowledged message, with the cluster "
         "at rest.",
         source=HA,
-        needs=(ALL_ACK, CLEAN, WHOLE),
+        needs=KEPT,
         after_power=(SYNCED,),
         of_stores=True,
         grounds=(REPLICA_LOG_READ, CONTROLLER),
@@ -279,7 +279,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A queue offset never changes its message, and a queue holds each message once. A "
         "consumer reads only what was sent; that much holds under every profile.",
         source=HA,
-        needs=(ALL_ACK, CLEAN, WHOLE),
+        needs=KEPT,
         after_power=(SYNCED,),
         of_stores=True,
         in_pairs=COPIED,
@@ -300,7 +300,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A queue holds the acknowledged messages of one sequential producer in the order "
         "in which it sent them.",
         source=HA,
-        needs=(ALL_ACK, CLEAN, WHOLE),
+        needs=KEPT,
         after_power=(SYNCED,),
         of_stores=True,
         in_pairs=COPIED,

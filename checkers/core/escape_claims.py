@@ -3,8 +3,8 @@
 A part of the list of all claims (`maxq.checkers.core.claims`).
 """
 
-from maxq.checkers.core.claim import COPIED, PAIRS, Claim
-from maxq.checkers.core.promises import ACTS, ALL_ACK, CLEAN, SYNCED, WHOLE
+from maxq.checkers.core.claim import COPIED, KEPT, PAIRS, Claim
+from maxq.checkers.core.promises import ACTS, SYNCED
 from maxq.histories.grounds import RECOVERY
 
 ESCAPE: tuple[Claim, ...] = (
@@ -14,7 +14,7 @@ ESCAPE: tuple[Claim, ...] = (
         "longer than the recovery bound and 10 s, and whose slave may send it on, elsewhere, "
         "while name servers and another broker set run and nobody is cut off.",
         source=PAIRS,
-        needs=(ALL_ACK, CLEAN, WHOLE),
+        needs=KEPT,
         after_power=(SYNCED,),
         in_pairs=COPIED,
         grounds=(RECOVERY,),
@@ -53,7 +53,7 @@ ESCAPE: tuple[Claim, ...] = (
         promise="An acknowledged half message whose producers commit is delivered also if its "
         "master went away while it was open, and nobody could take it meanwhile.",
         source=PAIRS,
-        needs=(ALL_ACK, CLEAN, WHOLE),
+        needs=KEPT,
         after_power=(SYNCED,),
         in_pairs=COPIED,
         grounds=(RECOVERY,),
@@ -65,7 +65,7 @@ ESCAPE: tuple[Claim, ...] = (
         promise="A delayed message that was delivered is not delivered again once nothing was done "
         "to its broker set and the name servers for 30 s after it was read (RocketMQ: 75 s).",
         source=PAIRS,
-        needs=(ALL_ACK, CLEAN, WHOLE),
+        needs=KEPT,
         after_power=(SYNCED,),
         in_pairs=(),
         grounds=(RECOVERY,),
@@ -78,7 +78,7 @@ ESCAPE: tuple[Claim, ...] = (
         id="E6",
         promise="A message whose commit a master has answered well is delivered.",
         source=PAIRS,
-        needs=(ALL_ACK, CLEAN, WHOLE),
+        needs=KEPT,
         after_power=(SYNCED,),
         in_pairs=COPIED,
         grounds=(RECOVERY,),
@@ -91,7 +91,7 @@ ESCAPE: tuple[Claim, ...] = (
         "once a producer was asked; of a pair whose master is gone for longer than the recovery "
         "bound and twice the time that brokers take to ask, elsewhere, as in E1.",
         source=PAIRS,
-        needs=(ALL_ACK, CLEAN, WHOLE),
+        needs=KEPT,
         after_power=(SYNCED,),
         in_pairs=COPIED,
         grounds=(RECOVERY,),
@@ -114,7 +114,7 @@ ESCAPE: tuple[Claim, ...] = (
         promise="A message of a committed transaction is delivered once, and at most once more for "
         "each broker that was ended and each answer about it that a client did not get.",
         source=PAIRS,
-        needs=(ALL_ACK, CLEAN, WHOLE),
+        needs=KEPT,
         after_power=(SYNCED,),
         in_pairs=COPIED,
         grounds=(RECOVERY,),

@@ -40,6 +40,7 @@ from maxq.reference.broker.membership.metadata_sync import TICK_S, MetadataSync
 from maxq.reference.broker.membership.pairs import PairMembership
 from maxq.reference.broker.store.cleaner import Cleaner
 from maxq.reference.broker.store.metrics import SAMPLE_S
+from maxq.reference.broker.store.pool import Commits
 from maxq.reference.broker.store.store import Store, Unflushed
 from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
@@ -71,6 +72,7 @@ class Broker:
             queue_file_size=config.mapped_file_size_consume_queue,
             replicated=config.enable_controller_mode,
             levels=config.delay_levels(),
+            pool=Commits.of(config) if config.pools else None,
             on_growth=self._on_growth,
         )
         self._tables = Tables(
@@ -153,11 +155,7 @@ class Broker:
             await rpc.serve(bind, port, dispatcher(handlers), group=group, bounds=bounds),
             await rpc.serve(bind, port - 2, dispatcher(fast), group=group, bounds=bounds),
         ]
-        group.create_task(every(self._config.flush_interval_commit_log / 1000, self._flush))
-        group.create_task(
-            every(self._config.flush_consumer_offset_interval / 1000, self._save_offsets)
-        )
-        group.create_task(every(config.flush_delay_offset_interval / 1000, self._save_delay))
+        self._keep_writing(group)
         group.create_task(every(DELIVERY_TICK_S, schedule.tick))
         group.create_task(every(SAMPLE_S, lambda: store.metrics.sample(now_ns())))
         group.create_task(every(10.0, heartbeats.expire))
@@ -177,6 +175,17 @@ class Broker:
             await self._goodbye(membership)
             locks.close()
             pool.close()
+
+    def _keep_writing(self, group: asyncio.TaskGroup) -> None:
+        """Write to the disk what is new, now and then."""
+        config = self._config
+        group.create_task(every(config.flush_interval_commit_log / 1000, self._flush))
+        if config.pools:
+            commits = every(config.commit_interval_commit_log / 1000, self._store.pool.tick)
+            group.create_task(commits)
+        offsets = every(config.flush_consumer_offset_interval / 1000, self._save_offsets)
+        group.create_task(offsets)
+        group.create_task(every(config.flush_delay_offset_interval / 1000, self._save_delay))
 
     def _copy_tables(
         self, group: asyncio.TaskGroup, pool: rpc.Pool, membership: Membership

@@ -65,6 +65,13 @@ class MemoryLog:
             self.start = offset
         self.data += data
 
+    @property
+    def pooled_end(self) -> PhyOffset:
+        return self.end
+
+    def commit(self) -> None:
+        """There is no pool."""
+
     async def vouch(self) -> None:
         """Nothing here looks torn."""
 

@@ -165,8 +165,10 @@ class HaServer:
             self._queued.remove(event.link)
 
     def _as_written(self) -> master.Written:
-        end = self._access.end
-        return master.Written(end=end, counted=self._access.durable if self._durable else end)
+        access = self._access
+        if self._durable:
+            return master.Written(end=access.end, counted=access.durable)
+        return master.Written(end=access.end, counted=access.end, alone=access.pooled_end)
 
     def _step(self, group: asyncio.TaskGroup, event: master.Event) -> None:
         if isinstance(event, master.Written) and not self._core.leading:

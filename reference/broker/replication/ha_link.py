@@ -28,6 +28,11 @@ class LogAccess(Protocol):
     def end(self) -> PhyOffset: ...
 
     @property
+    def pooled_end(self) -> PhyOffset:
+        """`end` with what waits in this process for its file (transientStorePoolEnable)."""
+        ...
+
+    @property
     def durable(self) -> PhyOffset:
         """Everything before this is on the disk."""
         ...
@@ -51,6 +56,10 @@ class LogAccess(Protocol):
         Raises:
             RemoteProtocolError: a recovery would not take it back.
         """
+        ...
+
+    def commit(self) -> None:
+        """Write what waits in this process to its file. Raises OSError."""
         ...
 
     async def truncate(self, offset: PhyOffset) -> None:

@@ -84,6 +84,7 @@ class HaMaster:
     start: PhyOffset = PhyOffset(0)
     end: PhyOffset = PhyOffset(0)
     counted: PhyOffset = PhyOffset(0)
+    alone: PhyOffset = PhyOffset(0)
     confirm: PhyOffset = PhyOffset(0)
     began: PhyOffset = PhyOffset(0)  # end of the log when the term began
     links: dict[int, SlaveProgress] = field(default_factory=dict)
@@ -185,6 +186,7 @@ class HaMaster:
             link.label = lead.epochs.index(label)
         self.leading, self.master_epoch, self.epochs = True, lead.master_epoch, lead.epochs
         self.start, self.end, self.counted = lead.start, lead.end, lead.counted
+        self.alone = lead.counted
         self.began = lead.end
         self._set.begin(lead.master_epoch, lead.members, lead.sync_state_set_epoch)
         self._check_at_ns = now_ns + self.settings.check_ns
@@ -213,6 +215,7 @@ class HaMaster:
                     link.caught_up_ns = link.mark_ns = now_ns
                     link.mark = event.end
         self.end, self.counted = event.end, event.counted
+        self.alone = max(event.alone, event.counted)
         return self._pump_all(now_ns) + self._advance()
 
     def _on_trimmed(self, now_ns: int, event: Trimmed) -> list[Effect]:
@@ -343,7 +346,7 @@ class HaMaster:
         if not self.leading or event.master_epoch != self.master_epoch:
             return [GiveUp(ticket=event.ticket, why="no longer master")]
         self._waiting.add(now_ns, event.ticket, event.end)
-        if self.settings.all_ack and event.end > self.confirm:
+        if self.settings.all_ack and event.end > self.confirm and not self._is_alone():
             return []  # not everywhere yet: confirmOffset is as far as everybody was at each step
         return self._advance()
 
@@ -361,14 +364,20 @@ class HaMaster:
             effects += [Acknowledge(ticket=ticket) for ticket in self._waiting.reached(safe)]
         return effects
 
+    def _is_alone(self) -> bool:
+        """Whether no replica is waited for but this one."""
+        return self._set.waited_for() == {self.broker_id}
+
     def _safe(self, everywhere: int | None, acked: dict[BrokerId, int]) -> int:
         """Up to where sends may be acknowledged; -1 for none."""
         settings = self.settings
         if settings.all_ack:
             enough = self.in_sync_count >= settings.min_in_sync_replicas
-            return -1 if everywhere is None or not enough else everywhere
+            if everywhere is None or not enough:
+                return -1
+            return self.alone if self._is_alone() else everywhere
         if settings.in_sync_replicas <= 1:
-            return self.counted
+            return self.alone
         slaves = self.members - {self.broker_id}
         offset = sets.reached(slaves, acked, settings.in_sync_replicas - 1)
         return -1 if offset is None else min(offset, self.counted)

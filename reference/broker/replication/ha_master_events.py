@@ -29,10 +29,12 @@ class Resign(Record):
 
 
 class Written(Record):
-    """The log has grown to `end`, and counts up to `counted`."""
+    """The log has grown to `end`, and counts up to `counted`; where no replica is waited for, sends
+    up to `alone` are answered: with a transient store pool before they are in the log."""
 
     end: PhyOffset
     counted: PhyOffset
+    alone: PhyOffset = PhyOffset(0)  # `counted` where that is more
 
 
 class Accepted(Record):

@@ -129,6 +129,7 @@ class Replication:
         """
         async with self._turn:
             await self._client.stop()
+            self._access.commit()
             whole = self._access.whole_end()
             if whole < self._access.end:
                 await self._access.truncate(whole)
@@ -156,9 +157,11 @@ class Replication:
     async def follow(
         self, address: str, master_epoch: MasterEpoch, *, in_sync_state_set: bool
     ) -> None:
-        """Copy the log of the master whose HA port is at `address`, once that is known."""
+        """Copy the log of the master whose HA port is at `address`, once that is known. Raises
+        OSError where what waits for its file cannot be written."""
         async with self._turn:
             await self._server.resign()
+            self._access.commit()
             log = slave.LogState(
                 start=self._access.start,
                 end=self._access.end,

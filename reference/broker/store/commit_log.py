@@ -7,6 +7,10 @@ exclusive. The log knows nothing of queues; `maxq.reference.broker.store.store` 
 
 A log begins with its first file, which is not that of offset 0 once others have gone (`trim`).
 
+With a transient store pool, records wait in the process between `written` and `end` until `commit`
+writes them to their file. All else knows the log up to `end` only; a process that is killed takes
+the rest with it. Source: RocketMQ ``DefaultMappedFile``, ``CommitLog.CommitRealTimeService``.
+
 Recovery reads every record. What follows the last whole record of the log must be nothing, or a
 torn tail: it is erased, so that bytes of a dead tail can never be taken for records later. A bad
 record *before* a sound one is damage, not a torn tail, and cutting there would lose acknowledged
@@ -17,6 +21,7 @@ whatever follows; before that it is whole, whatever it ends in. Claims: S6, S11.
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -56,10 +61,17 @@ def file_name(offset: int) -> str:
 
 
 class CommitLog:
-    """An open commit log. `end` is where the next record goes; `tail` notes how far it is."""
+    """An open commit log, which ends at `end`; `tail` notes how far it is. With `pooled` what is
+    written waits for `commit`."""
 
     def __init__(
-        self, disk: Disk, folder: str, file_size: int, *, tail: Tail | None = None
+        self,
+        disk: Disk,
+        folder: str,
+        file_size: int,
+        *,
+        tail: Tail | None = None,
+        pooled: bool = False,
     ) -> None:
         self._disk = disk
         self.folder = folder
@@ -69,6 +81,8 @@ class CommitLog:
         self._cuts = 0  # how often the log was cut: a sync begun before one proves nothing
         self._sums = Sums(file_size, PhyOffset(0))
         self._tail = tail
+        self._pooled = pooled
+        self._pool: deque[tuple[PhyOffset, bytes]] = deque()  # where what is to be written
         self._marked = PhyOffset(0)  # up to here the watermark knows the log
         self._synced: PhyOffset | None = None  # before the start, as far as is known
         self._named = 0  # files that begin before this have durable names
@@ -79,6 +93,11 @@ class CommitLog:
     def start(self) -> PhyOffset:
         """Offset of the first byte that is kept."""
         return PhyOffset(next(iter(self._files), 0))
+
+    @property
+    def written(self) -> PhyOffset:
+        """Where the next record goes: the end of the log, and of what waits for `commit`."""
+        return PhyOffset(self._pool[-1][0] + len(self._pool[-1][1])) if self._pool else self.end
 
     @property
     def whole(self) -> PhyOffset:
@@ -97,17 +116,35 @@ class CommitLog:
         """
         if size + BLANK_BYTES > self.file_size:
             raise ValueError(f"record of {size} bytes fits no file of {self.file_size}")
-        room = self.file_size - self.end % self.file_size
-        return PhyOffset(self.end if size + BLANK_BYTES <= room else self.end + room)
+        at = self.written
+        room = self.file_size - at % self.file_size
+        return PhyOffset(at if size + BLANK_BYTES <= room else at + room)
 
     def write(self, offset: PhyOffset, data: bytes) -> None:
-        """Write records at the offset that `place` gave, closing the file before if needed.
+        """Write records at the offset that `place` gave, closing the file before if needed; or have
+        them wait for `commit`.
 
         Raises:
             OSError: the disk is full or failed. `end` has not moved, and what was written is
                 erased: a prefix of a batch can hold whole records, which a recovery would find.
         """
         invariant(self.place(len(data)) == offset, "records are written in place", at=offset)
+        if self._pooled:
+            self._pool.append((offset, data))
+        else:
+            self._write(offset, data)
+
+    def commit(self) -> None:
+        """Write what waits to its files.
+
+        Raises:
+            OSError: the disk is full or failed; what is not written waits on.
+        """
+        while self._pool:
+            self._write(*self._pool[0])
+            self._pool.popleft()
+
+    def _write(self, offset: PhyOffset, data: bytes) -> None:
         room = offset - self.end
         if room:
             self._pwrite(encode_blank(room), self.end)
@@ -202,6 +239,7 @@ class CommitLog:
     async def truncate(self, offset: PhyOffset) -> None:
         """Cut to `offset`, durably: what lay behind is erased and never comes back."""
         self._cuts += 1
+        self._pool.clear()
         # Later files go first, the last one first: a crash on the way leaves a log without a gap.
         for base in sorted((b for b in self._files if b >= offset), reverse=True):
             self._files.pop(base).close()

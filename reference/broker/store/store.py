@@ -16,6 +16,7 @@ from maxq.reference.broker.store.consume_queue import ConsumeQueue
 from maxq.reference.broker.store.delay import Levels, unit_code
 from maxq.reference.broker.store.incoming import Incoming, Piece
 from maxq.reference.broker.store.metrics import Metrics
+from maxq.reference.broker.store.pool import Commits, Pool
 from maxq.reference.broker.store.queue_ends import QueueEnds
 from maxq.reference.broker.store.tail import Tail
 from maxq.reference.broker.store.watermark import Watermark
@@ -59,7 +60,8 @@ class Store:
         queue_file_size: bytes.
         replicated: whether readers see only what `confirm` has released; else everything.
         levels: delays of the schedule topic, whose units hold the time of delivery.
-        on_growth: called when the log has grown, or more of it is durable.
+        pool: when what is sent leaves the process for its file; None: there is no pool.
+        on_growth: called when the log has grown, or more of it is durable, or waits in the pool.
     """
 
     def __init__(
@@ -72,13 +74,16 @@ class Store:
         queue_file_size: int,
         replicated: bool = False,
         levels: Levels = (),
+        pool: Commits | None = None,
         on_growth: Callable[[], None] = lambda: None,
     ) -> None:
         self._host = host
         self._root = root
         self._queue_file_size = queue_file_size
         self._tail = Tail(host.disk, root)
-        self._log = CommitLog(host.disk, log_path, log_file_size, tail=self._tail)
+        pooled = pool is not None
+        self._log = CommitLog(host.disk, log_path, log_file_size, tail=self._tail, pooled=pooled)
+        self.pool = Pool(self._log, pool, committed=self._grown, log_line=host.log)
         self._watermark = Watermark(host.disk, root)
         self._ends = QueueEnds(host.disk, root)
         self._marking = asyncio.Lock()  # the watermark is not raised while the log is cut
@@ -104,6 +109,11 @@ class Store:
     def end(self) -> PhyOffset:
         """End of the log."""
         return self._log.end
+
+    @property
+    def pooled_end(self) -> PhyOffset:
+        """The same with what waits in the pool."""
+        return self._log.written
 
     def recover(self) -> None:
         """Open the store.
@@ -187,8 +197,11 @@ class Store:
             raise DiskFull("the partition of the store is nearly full")
         if self.flush_fault:
             self.flush_queues()
+        if self.pool.fault:
+            self.pool.commit()
         data, stored = self._assign(messages)
         self._commit(messages, data, stored)
+        self.pool.after_put()
         return stored
 
     def _assign(self, messages: Sequence[Message]) -> tuple[bytes, list[Stored]]:
@@ -216,14 +229,21 @@ class Store:
         return b"".join(parts), stored
 
     def _commit(self, messages: Sequence[Message], data: bytes, stored: Sequence[Stored]) -> None:
-        """Write what was assigned; visible at once, or when it is confirmed."""
+        """Write what was assigned; visible once it is in the file, or when it is confirmed."""
         self._log.write(stored[0].physical_offset, data)
         self.metrics.on_put(len(stored), len(data))
         for message, place in zip(messages, stored, strict=True):
             self._index(message, place)
+        self._grown()
+
+    def _grown(self) -> None:
         if not self._replicated:
             self.confirm(self._log.end)
         self._on_growth()
+
+    def commit(self) -> None:
+        """Write what waits in the pool to its file. Raises OSError."""
+        self.pool.commit()
 
     def confirm(self, offset: PhyOffset) -> None:
         """Let readers see every message that ends at `offset` or before, and wake who waits."""
@@ -334,7 +354,8 @@ class Store:
         self.flush_fault = ""
 
     async def sync(self) -> PhyOffset:
-        """Make the log durable; returns up to where."""
+        """Make the log durable, and what waits in the pool with it; returns up to where."""
+        self.pool.try_commit()
         before = self._log.durable
         end = await self._log.sync()
         if self._log.durable > before:
@@ -344,6 +365,7 @@ class Store:
     async def mark(self) -> None:
         """Sync, and remember how far that was, for the start after a loss of power."""
         async with self._marking:
+            self.pool.try_commit()
             sealed = self._log.sealed()
             await self.sync()
             try:
@@ -427,6 +449,7 @@ class Store:
             CorruptLog: what is left is not as it was written.
         """
         async with self._marking:
+            self.pool.try_commit()
             sums, known = self._log.sums_cut(offset), self._watermark.sealed
             if known is not None and offset < known.end:
                 await self._watermark.save(sums.sealed())  # before: it may never be too high
@@ -445,6 +468,7 @@ class Store:
         """
         invariant(start <= self.confirm_offset, "what may still be cut is not trimmed", start=start)
         async with self._marking:
+            self.pool.try_commit()
             sealed = self._log.sealed().since(start)
             if self.ends_known:
                 await self._ends.save(self._ends_at(start))
