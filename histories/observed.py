@@ -89,9 +89,10 @@ APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
 GRANTED = "granted"
 # What clients say themselves where no broker was asked, for people.
 UNASKED = {"no-route": "no route", "not-writable": "the routes let nobody write"}
-# ext of what did not succeed: who was asked (``ip:port``), the code of its answer, if it gave one,
-# and whether it was asked whatever routes say.
-BROKER, CODE, PINNED = "broker", "code", "pinned"
+# ext: who was asked (``ip:port``), and whether as a slave, as routes list no master or it was
+# suggested; of what did not succeed, the code of the answer, if there was one, and whether who was
+# asked was so whatever routes say.
+BROKER, SLAVE, CODE, PINNED = "broker", "slave", "code", "pinned"
 WRITE = 2  # bit of a topic's permission, as RocketMQ has it
 MASTER_ROLE = "0"  # the role id of a master in routes
 WIPE = fault_facts.WIPE  # of clients as of the nemesis

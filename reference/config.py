@@ -24,6 +24,7 @@ from maxq.reference.wire.files import decode_properties
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Millis = Annotated[int, Meta(ge=1, le=86_400_000)]
 Percent = Annotated[int, Meta(ge=10, le=100)]
+Share = Annotated[int, Meta(ge=0, le=100)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 DELAY_LEVELS_MAX = 100
@@ -127,6 +128,9 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     enable_auto_in_sync_replicas: bool = False  # without controllers: fewer, if fewer are in sync
     total_replicas: Annotated[int, Meta(ge=1, le=1000)] = 1
     slave_read_enable: bool = False
+    access_message_in_memory_max_ratio: Share = (
+        40  # % of memory; what lies deeper slaves shall give
+    )
     slave_timeout: Millis = 3000  # ms that a send waits for replicas
     async_learner: bool = False
     sync_from_last_file: bool = False

@@ -62,9 +62,7 @@ class Follower:
         if found.next_offset < offset:  # a log that ends before; see the workload queue
             return Fail(["offset-moved", [offset, found.next_offset]])
         self._positions[number] = found.next_offset
-        ext: dict[str, object] = {
-            "node": self._queues[number].broker_set, "broker": found.broker,
-        }  # fmt: skip
+        ext: dict[str, object] = {"node": self._queues[number].broker_set, **found.ext}
         if found.next_offset >= found.max_offset and not found.retry:
             ext["end"] = True
         if found.min_offset > offset:

@@ -122,8 +122,8 @@ class OffsetClient:
             done = await self._session.fetch(queue, name)
             value = [key, done.value] if isinstance(done, Ok) else None
         else:
-            before = self._answered.get(key)
-            if before is not None and self._session.master(queue) not in (None, before):
+            before, now = self._answered.get(key), self._session.asked(queue)
+            if before is not None and now is not None and now.broker != before:
                 del self._answered[key]  # whoever does not ask commits next time
                 return Fail("broker-changed")
             done, value = await self._session.commit(queue, name, op.value[1]), op.value

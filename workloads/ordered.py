@@ -249,7 +249,7 @@ class OrderedClient:
             return Fail(["offset-moved", [offset, polled.next_offset]])
         self._positions[key] = polled.next_offset
         messages = [[at, payload.decode(key, body)] for at, body in polled.messages]
-        return Ok(messages, ext={"node": queue.broker_set, "broker": polled.broker})
+        return Ok(messages, ext={"node": queue.broker_set, **polled.ext})
 
     async def close(self) -> None:
         if self._following is not None:

@@ -94,12 +94,12 @@ class Prober:
             await asyncio.sleep(READ_GAP_S)
 
     async def _read(self, key: int, value: int, offset: int) -> Ok | Fail:
-        polled = await self._session.poll(self._keys[key], offset)
+        polled = await self._session.poll(self._keys[key], offset, of_master=True)
         if isinstance(polled, Fail):
             return polled
         held = {at: payload.decode(key, body) for at, body in polled.messages}
         if held.get(offset) == value:
-            return Ok(ext={"node": self._keys[key].broker_set, "broker": polled.broker})
+            return Ok(ext={"node": self._keys[key].broker_set, **polled.ext})
         return Fail(["not-read-back", [offset, held.get(offset)]])
 
     async def close(self) -> None:

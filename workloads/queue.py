@@ -123,7 +123,7 @@ class Reader:
     def _assign(self, op: Op) -> Outcome:
         self._final = bool((op.ext or {}).get(SEEK))
         if self._final:
-            self._session.pinned = None  # only a master can say where its log ends
+            self._session.pinned = None
         self._ended = set()
         self._positions = {
             key: 0 if self._final else self._positions.get(key, 0) for key in op.value
@@ -135,7 +135,8 @@ class Reader:
         key = left[self._turn % len(left)]
         self._turn += 1
         offset = self._positions[key]
-        found = await self._session.poll(self._keys[key], offset)
+        # At the end only a master can say where its log ends.
+        found = await self._session.poll(self._keys[key], offset, of_master=self._final)
         of_set = {"node": self._keys[key].broker_set}
         if isinstance(found, Fail):
             return msgspec.structs.replace(found, ext=of_set | (found.ext or {}))
@@ -144,7 +145,7 @@ class Reader:
             # If messages are lost, the last read will show it: to go back now would only read the
             # same again from the real one.
             return Fail(["offset-moved", [offset, found.next_offset]])
-        ext: dict[str, Any] = {**of_set, "broker": found.broker}
+        ext: dict[str, Any] = of_set | found.ext
         self._positions[key] = found.next_offset
         if found.next_offset >= found.max_offset and not found.messages and not found.retry:
             ext["end"] = {key: found.max_offset}

@@ -12,8 +12,9 @@ elections must be seen: before controllers first reported a set, and after they 
 have been any. Where brokers have no ids no answer shows it, and nothing is judged.
 
 A key is a group of one process, whose commits grow and are each over before the next, so that none
-can undo a later one. A store that is removed, on purpose, takes its copies with it: nothing is
-judged after that. Claim: O1.
+can undo a later one. What a slave took or said because routes list no master does not count: its
+table is replaced by its master's. A store that is removed, on purpose, takes its copies with it:
+nothing is judged after that. Claim: O1.
 """
 
 from bisect import bisect_left
@@ -32,7 +33,7 @@ from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.messages.copied_offsets import Circumstances, FailOver, Moves, Quiet
 from maxq.histories.fault_facts import ELECT_MASTER, TAMPERS
 from maxq.histories.history import History
-from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET
+from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET, SLAVE
 from maxq.histories.op import HistoryError, Op
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class Offsets(KeyedChecker):
 
     def rows(self, event: Event, known: Circumstances) -> Iterator[tuple[int, Completed]]:
         op, begun = event.op, event.begun
-        if op.type == "ok" and begun is not None and op.index < known.until:
+        of_slave = (op.ext or {}).get(SLAVE)
+        if op.type == "ok" and begun is not None and op.index < known.until and not of_slave:
             yield _value(op)[0], Completed(begun.index, begun.time, op)
 
     def judge(

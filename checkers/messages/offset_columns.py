@@ -18,7 +18,7 @@ from maxq.checkers.messages.copied_offsets import Circumstances, Moves, Quiet
 from maxq.histories.columns.beside import beside
 from maxq.histories.columns.rows import OK, Rows
 from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, scan
-from maxq.histories.observed import COMMIT_OFFSET, COPIED_NS
+from maxq.histories.observed import COMMIT_OFFSET, COPIED_NS, SLAVE
 
 _KEY, _OFFSET = 1, 2
 _GRAMMAR = Grammar({"[": {BEGIN: _KEY}, ",": {_KEY: _OFFSET}, "]": {_OFFSET: END}})
@@ -40,6 +40,7 @@ def elements(
         HistoryError: a value is not [key, offset].
     """
     wanted = wanted[(rows.type[wanted] == OK) & (rows.index[wanted] < until)]
+    wanted = wanted[~rows.ext_has(wanted, SLAVE)]
     found = scan(rows.values(wanted), _GRAMMAR)
     broker, named = _brokers(rows, wanted)
     plain = found.plain & named & (rows.begun[wanted] >= 0)

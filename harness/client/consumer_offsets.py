@@ -1,4 +1,6 @@
-"""Single calls about how far a consumer group has read (14, 15), to a queue's master, no retry.
+"""Single calls about how far a consumer group has read (14, 15), no retry.
+
+They go to a queue's master; to a slave of its set where routes list none, as RocketMQ's do.
 
 A group that a broker does not know yet is made there (200), as an operator would; by a slave that
 acts and takes no such request, with a pull, as a consumer would. The commit that found it unknown
@@ -12,10 +14,10 @@ import asyncio
 
 import msgspec
 
-from maxq.harness.client.session import QueueName, RouteBook, pull_of
+from maxq.harness.client.session import QueueName, RouteBook, Source, pull_of
 from maxq.harness.contracts.error_classes import error_of, error_words
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
-from maxq.histories.observed import BROKER, CODE
+from maxq.histories.observed import CODE
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Pool
 from maxq.reference.wire import headers
@@ -46,16 +48,17 @@ class OffsetSession:
     def close(self) -> None:
         self._pool.close()
 
-    def master(self, queue: QueueName) -> str | None:
-        """The address of the broker that would be asked now; None: none is known."""
-        return self._routes.master(queue.topic, queue.broker_set)
+    def asked(self, queue: QueueName) -> Source | None:
+        """The broker that would be asked now; None: none is known."""
+        return self._routes.source(queue.topic, queue.broker_set)
 
     async def commit(self, queue: QueueName, consumer_group: str, offset: int) -> Outcome:
-        """Commit how far a group has read to the master; ok: it has taken note."""
-        master = self.master(queue)
-        if master is None:
+        """Commit how far a group has read; ok: who was asked has taken note."""
+        source = self.asked(queue)
+        if source is None:
             self._routes.nudge()
             return Fail("no-route")
+        broker, of = source.broker, source.ext
         header = headers.UpdateConsumerOffsetRequest(
             topic=queue.topic,
             consumer_group=consumer_group,
@@ -64,34 +67,35 @@ class OffsetSession:
             bname=queue.broker_set,
         )
         frame = Frame(code=RequestCode.UPDATE_CONSUMER_OFFSET, ext=to_ext(header))
-        answer = await attempt(self._pool, master, frame, timeout_s=OFFSET_TIMEOUT_S)
+        answer = await attempt(self._pool, broker, frame, timeout_s=OFFSET_TIMEOUT_S)
         if not isinstance(answer, Frame):
             self._routes.nudge()
-            return msgspec.structs.replace(answer, ext={BROKER: master})
+            return msgspec.structs.replace(answer, ext=of)
         if answer.code == ResponseCode.SUCCESS:
-            return Ok(ext={"broker": master})
+            return Ok(ext=of)
         self._routes.nudge()
         why = error_of(answer.code, answer.remark)
         if answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
-            await self._make(master, queue, consumer_group)
-        asked = {BROKER: master, CODE: answer.code}
+            await self._make(broker, queue, consumer_group)
+        asked = {**of, CODE: answer.code}
         return Fail(why, asked) if answer.code in REFUSED else Info(why, ext=asked)
 
-    async def _make(self, master: str, queue: QueueName, consumer_group: str) -> None:
+    async def _make(self, broker: str, queue: QueueName, consumer_group: str) -> None:
         """Make a group known; whether that was of use is seen by the next commit."""
         body = SubscriptionGroupConfig(group_name=consumer_group).to_json()
         frame = Frame(code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
-        made = await attempt(self._pool, master, frame, timeout_s=OFFSET_TIMEOUT_S)
+        made = await attempt(self._pool, broker, frame, timeout_s=OFFSET_TIMEOUT_S)
         if isinstance(made, Frame) and made.code != ResponseCode.SUCCESS:
             pull = pull_of(queue, 0, consumer_group=consumer_group, count=1)
-            await attempt(self._pool, master, pull, timeout_s=OFFSET_TIMEOUT_S)
+            await attempt(self._pool, broker, pull, timeout_s=OFFSET_TIMEOUT_S)
 
     async def fetch(self, queue: QueueName, consumer_group: str) -> Outcome:
-        """Ask the master how far a group has read; ok carries the offset, `NO_OFFSET` for none."""
-        master = self.master(queue)
-        if master is None:
+        """Ask how far a group has read; ok carries the offset, `NO_OFFSET` for none."""
+        source = self.asked(queue)
+        if source is None:
             self._routes.nudge()
             return Fail("no-route")
+        of = source.ext
         header = headers.QueryConsumerOffsetRequest(
             topic=queue.topic,
             consumer_group=consumer_group,
@@ -100,15 +104,14 @@ class OffsetSession:
         )
         frame = Frame(code=RequestCode.QUERY_CONSUMER_OFFSET, ext=to_ext(header))
         try:
-            answer = await self._pool.call(master, frame, timeout_s=OFFSET_TIMEOUT_S)
+            answer = await self._pool.call(source.broker, frame, timeout_s=OFFSET_TIMEOUT_S)
             if answer.code == ResponseCode.QUERY_NOT_FOUND:
-                return Ok(NO_OFFSET, ext={"broker": master})
+                return Ok(NO_OFFSET, ext=of)
             if answer.code == ResponseCode.SUCCESS:
                 found = from_ext(headers.OffsetResponse, answer.ext)
-                return Ok(max(found.offset, NO_OFFSET), ext={"broker": master})
+                return Ok(max(found.offset, NO_OFFSET), ext=of)
         except (OSError, RemoteProtocolError) as error:  # a question changes nothing
             self._routes.nudge()
-            return Fail(error_words(error), ext={BROKER: master})
+            return Fail(error_words(error), ext=of)
         self._routes.nudge()
-        asked = {BROKER: master, CODE: answer.code}
-        return Fail(error_of(answer.code, answer.remark), ext=asked)
+        return Fail(error_of(answer.code, answer.remark), ext={**of, CODE: answer.code})

@@ -1,13 +1,18 @@
 """A client's session with a cluster: where queues live now, and single calls to their brokers.
 
+Messages are sent to masters. They are read from where RocketMQ's consumers read them: from the
+broker that the last answer of the queue suggested, at first its master; from any other one of its
+set where routes do not list that one. So a slave is read from whose master is gone.
+
 A session retries nothing: one operation is one attempt, or the history would hide the others.
 Routes are re-read once a second and after every answer that is not good, by a task of their own,
 outside of operations. Units: seconds; offsets are message indices.
+Source: RocketMQ 5.5.0 ``PullAPIWrapper``, ``MQClientInstance.findBrokerAddressInSubscribe``.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +23,7 @@ from maxq.histories.observed import (
     CODE,
     PINNED,
     ROUTE_NS,
+    SLAVE,
 )
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Handler, Pool, refuse
@@ -52,7 +58,8 @@ class Polled(msgspec.Struct, frozen=True):
     """What a pull found: (offset, body) pairs, where to go on, the queue's bounds then, and who
     answered (``ip:port``).
 
-    With `retry` the broker asks to come again at once: nothing is said of where the queue ends.
+    With `retry` the broker asks to come again at once, or is a slave: nothing is said of where the
+    queue ends.
     """
 
     messages: tuple[tuple[int, bytes], ...]
@@ -61,6 +68,24 @@ class Polled(msgspec.Struct, frozen=True):
     max_offset: int
     broker: str
     retry: bool = False
+    slave: bool = False
+
+    @property
+    def ext(self) -> dict[str, Any]:
+        """Who answered, as an operation records it."""
+        return Source(self.broker, self.slave).ext
+
+
+class Source(NamedTuple):
+    """A broker to read from (``ip:port``), and whether routes list it as a slave."""
+
+    broker: str
+    slave: bool
+
+    @property
+    def ext(self) -> dict[str, Any]:
+        """As an operation records it."""
+        return {BROKER: self.broker, SLAVE: True} if self.slave else {BROKER: self.broker}
 
 
 def pull_of(queue: QueueName, offset: int, *, consumer_group: str, count: int) -> Frame:
@@ -83,7 +108,7 @@ def pull_of(queue: QueueName, offset: int, *, consumer_group: str, count: int) -
 
 
 class RouteBook:
-    """Where the masters are, as the name servers say. Shared by all clients of a run.
+    """Where the brokers are, as the name servers say. Shared by all clients of a run.
 
     Args:
         namesrvs: gives the addresses of the name servers now.
@@ -97,14 +122,23 @@ class RouteBook:
         self._topics: tuple[str, ...] = ()
         self._namesrvs = namesrvs
         self._pool = Pool(group, dial=dial)
-        self._masters: dict[tuple[str, str], str] = {}  # topic, broker set -> ip:port
+        # By topic and broker set: broker id -> ip:port, lowest first.
+        self._brokers: dict[tuple[str, str], dict[int, str]] = {}
         self._closed: set[tuple[str, str]] = set()  # topic, broker set
         self._nudge: asyncio.Future[None] | None = None  # None: a refresh is going on
         self._nudged = False
 
     def master(self, topic: str, broker_set: str) -> str | None:
         """Address of the master that serves a topic on a broker set."""
-        return self._masters.get((topic, broker_set))
+        return self._brokers.get((topic, broker_set), {}).get(MASTER_ID)
+
+    def source(self, topic: str, broker_set: str, suggested: int = MASTER_ID) -> Source | None:
+        """Where consumers of a topic on a broker set read, when that broker id was suggested: for
+        a slave's the next id will do, and if that is not listed either, any broker does."""
+        known = self._brokers.get((topic, broker_set), {})
+        wanted = (suggested,) if suggested == MASTER_ID else (suggested, suggested + 1)
+        found = next((n for n in (*wanted, *known) if n in known), None)
+        return None if found is None else Source(known[found], found != MASTER_ID)
 
     def closed(self, topic: str, broker_set: str) -> bool:
         """Whether nobody may write to a topic of a broker set. Of sets that know acting masters it
@@ -140,11 +174,10 @@ class RouteBook:
         for topic in self._topics:
             route = await self._read(topic)
             if route is not None:
-                known = {(t, b): a for (t, b), a in self._masters.items() if t != topic}
+                known = {key: listed for key, listed in self._brokers.items() if key[0] != topic}
                 for data in route.broker_datas:
-                    if MASTER_ID in data.broker_addrs:
-                        known[topic, data.broker_name] = data.broker_addrs[MASTER_ID]
-                self._masters = known
+                    known[topic, data.broker_name] = dict(sorted(data.broker_addrs.items()))
+                self._brokers = known
                 self._closed = {key for key in self._closed if key[0] != topic}
                 self._closed |= {(topic, name) for name in _closed_sets(route)}
 
@@ -176,7 +209,7 @@ class Session:
     """One client's connections and its single-attempt operations.
 
     Args:
-        routes: where masters are.
+        routes: where brokers are.
         dial: how to reach brokers.
         group: the run's tasks.
         pinned: broker set -> the one broker of it that this client ever speaks with, whatever
@@ -198,6 +231,7 @@ class Session:
         self.pinned = pinned
         self._routes = routes
         self._pool = Pool(group, dial=dial, handler=handler, greet=greet)
+        self._suggested: dict[QueueName, int] = {}  # broker ids, by the last answers to polls
 
     def close(self) -> None:
         self._pool.close()
@@ -209,6 +243,16 @@ class Session:
         if broker is None:
             self._routes.nudge()
         return broker
+
+    def _source(self, queue: QueueName, *, of_master: bool) -> Source | None:
+        if of_master or self.pinned is not None:
+            broker = self._broker(queue)
+            return None if broker is None else Source(broker, slave=False)
+        suggested = self._suggested.get(queue, MASTER_ID)
+        source = self._routes.source(queue.topic, queue.broker_set, suggested)
+        if source is None:
+            self._routes.nudge()
+        return source
 
     async def send(
         self,
@@ -267,17 +311,25 @@ class Session:
             return Info(["bad-answer", plain(str(error))])
         return Ok(sent.queue_offset, ext=_place(sent.msg_id))
 
-    async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
+    async def poll(
+        self, queue: QueueName, offset: int, *, of_master: bool = False
+    ) -> Polled | Fail:
         """Read from `offset` on, without waiting. A read that fails took nothing, so any error is
-        `fail`; its `ext` says who was asked, and the code of an answer."""
-        broker = self._broker(queue)
+        `fail`; its `ext` says who was asked, and the code of an answer.
+
+        Args:
+            queue: which one.
+            offset: the first wanted.
+            of_master: ask the master or nobody: what is kept is decided by what it has.
+        """
+        source = self._source(queue, of_master=of_master)
         asked: dict[str, Any] = {} if self.pinned is None else {PINNED: True}
-        if broker is None:
+        if source is None:
             return Fail("no-route", ext=asked or None)
-        asked[BROKER] = broker
+        asked |= source.ext
         request = pull_of(queue, offset, consumer_group=POLLERS, count=PULL_BATCH)
         try:
-            answer = await self._pool.call(broker, request, timeout_s=PULL_TIMEOUT_S)
+            answer = await self._pool.call(source.broker, request, timeout_s=PULL_TIMEOUT_S)
             if answer.code not in PULLED:
                 self._routes.nudge()
                 code = {CODE: answer.code}
@@ -290,13 +342,15 @@ class Session:
         except OSError as error:  # not sent, lost, or no answer in time
             self._routes.nudge()
             return Fail(error_words(error), ext=asked)
+        self._suggested[queue] = found.suggest_which_broker_id
         return Polled(
             messages=tuple((m.queue_offset, m.body) for m in messages),
             next_offset=found.next_begin_offset,
             min_offset=found.min_offset,
             max_offset=found.max_offset,
-            broker=broker,
-            retry=answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY,
+            broker=source.broker,
+            retry=source.slave or answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY,
+            slave=source.slave,
         )
 
 

@@ -92,7 +92,7 @@ class Trial:
         return [] if isinstance(sent, Ok) else _words(sent.error)
 
     async def _read_back(self, queue: QueueName) -> Answer:
-        found = await self._session.poll(queue, 0)
+        found = await self._session.poll(queue, 0, of_master=True)
         if isinstance(found, Fail):
             return _words(found.error)
         return [] if found.messages else ["it is not shown"]

@@ -1,7 +1,8 @@
 """Small fake nodes in a simulated world: they answer by a script and count what they are asked."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from maxq.harness.client.session import RouteBook, Session
@@ -46,14 +47,20 @@ class Fake:
         return self.script(request, self)
 
 
-def route_to(master: str | None, *, perm: int = 6, acting: bool = False) -> Script:
-    """A name server that knows one master, or none; the permission that clients have, and whether
-    brokers know acting masters."""
+def route_to(
+    master: str | None,
+    *,
+    perm: int = 6,
+    acting: bool = False,
+    slaves: Mapping[int, str] = MappingProxyType({}),
+) -> Script:
+    """A name server that knows one master, or none, and slaves by their ids; the permission that
+    clients have, and whether brokers know acting masters."""
 
     def script(request: Frame, fake: Fake) -> Reply:
         if request.code != RequestCode.GET_ROUTEINFO_BY_TOPIC:
             return request.answer(3)
-        addresses = {} if master is None else {0: master}
+        addresses = {**slaves} if master is None else {0: master, **slaves}
         broker = BrokerData(broker_name=SET, broker_addrs=addresses, enable_acting_master=acting)
         queues = QueueData(broker_name=SET, perm=perm, read_queue_nums=2, write_queue_nums=2)
         route = TopicRouteData(broker_datas=(broker,), queue_datas=(queues,))

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import elements_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.core.promises import ACTS, unfulfilled
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import replica_sightings
 from maxq.checkers.evidence.orders import Orders
@@ -183,7 +184,9 @@ class ActingService(KeyedChecker):
 
 def windows(history: History, context: Context) -> dict[str, list[Window]]:
     """The times in which a slave of a set certainly acts, by broker set; sets without are left
-    out."""
+    out, and all where settings have nobody act."""
+    if context.settings is not None and unfulfilled((ACTS,), context.settings):
+        return {}
     said: dict[str, list[tuple[int, int]]] = {}
     addresses: dict[str, set[str]] = {}
     for s in replica_sightings(history):

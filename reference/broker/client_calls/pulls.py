@@ -20,7 +20,7 @@ from maxq.reference.wire.bodies import SubscriptionGroupConfig
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext, to_ext
-from maxq.reference.wire.route import PERM_READ
+from maxq.reference.wire.route import MASTER_ID, PERM_READ
 
 Answer = Reply | Awaitable[Reply]
 
@@ -161,6 +161,18 @@ class Pulls:
             return found.next_offset == self._store.bounds(h.topic, h.queue_id)[1]
         return found.code == ResponseCode.PULL_NOT_FOUND
 
+    def _suggested(self, h: headers.PullRequest, found: pull.Found) -> int:
+        group, me = self._tables.groups.get(h.consumer_group), self._membership
+        if group is None or not self._config.slave_read_enable:
+            return MASTER_ID
+        return pull.suggested(
+            found,
+            group,
+            log_end=self._store.end,
+            ratio=self._config.access_message_in_memory_max_ratio,
+            beside_master=me.role == "slave" and not me.acts,
+        )
+
     def _found(self, request: Frame, h: headers.PullRequest, found: pull.Found) -> Reply:
         first, end = self._store.bounds(h.topic, h.queue_id)
         code, next_offset = found.code, found.next_offset
@@ -172,7 +184,7 @@ class Pulls:
             # Beyond its end: of what its master had, this slave may lack something.
             code, next_offset = ResponseCode.PULL_RETRY_IMMEDIATELY, QueueOffset(h.queue_offset)
         answer = headers.PullResponse(
-            suggest_which_broker_id=0,
+            suggest_which_broker_id=self._suggested(h, found),
             next_begin_offset=next_offset,
             min_offset=first,
             max_offset=end,

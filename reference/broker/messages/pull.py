@@ -13,13 +13,16 @@ from maxq.reference.wire.bodies import SubscriptionData, SubscriptionGroupConfig
 from maxq.reference.wire.codes import ResponseCode
 from maxq.reference.wire.headers import PullRequest
 from maxq.reference.wire.message import QueueUnit, tags_code
-from maxq.reference.wire.route import PERM_READ, TopicConfig
+from maxq.reference.wire.route import MASTER_ID, PERM_READ, TopicConfig
 
 MESSAGES_MAX = 32
 BYTES_MAX = 262_144
 SCAN_MAX = 16_000  # units that one pull may skip by its filter
 HOLD_MS_MAX = 60_000  # of long polling, whatever the client asks for
 HELD_MAX = 10_000  # pulls of all clients that wait; others are answered at once
+MEMORY_BYTES = (
+    8 << 30
+)  # of a machine, whichever it is: what a broker suggests must not differ by it
 
 COMMIT_OFFSET, SUSPEND, SUBSCRIPTION, CLASS_FILTER, LITE_PULL = 1, 2, 4, 8, 16  # sysFlag
 
@@ -123,6 +126,26 @@ def find(
         units=tuple(taken),
         next_offset=QueueOffset(next_offset),
     )
+
+
+def suggested(
+    found: Found, group: SubscriptionGroupConfig, *, log_end: int, ratio: int, beside_master: bool
+) -> int:
+    """The id of the broker that a consumer is to ask next, of brokers that let slaves be read.
+
+    Args:
+        found: what it is given now.
+        group: its consumer group's settings.
+        log_end: of the commit log, in bytes.
+        ratio: ``accessMessageInMemoryMaxRatio``: what lies deeper a slave shall give.
+        beside_master: who answers is a slave, and does not act for its master.
+
+    Source: RocketMQ ``PullMessageProcessor.composeResponseHeader``.
+    """
+    depth = log_end - found.units[-1].physical_offset if found.units else 0
+    if depth > MEMORY_BYTES * ratio // 100:
+        return group.which_broker_when_consume_slowly
+    return MASTER_ID if beside_master else group.broker_id
 
 
 def _nothing(code: ResponseCode, remark: str, next_offset: int) -> Found:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from generator_simulation import Simulated, after, simulate
 
+from maxq.harness.client.session import Source
 from maxq.harness.contracts.generator import Context
 from maxq.harness.contracts.outcome import Fail, Ok, Outcome
 from maxq.harness.contracts.target import Topology, plan
@@ -174,8 +175,8 @@ class Brokers:
         self.leads: str | None = "b0-0"
         self.offset = 0
 
-    def master(self, queue: object) -> str | None:
-        return self.leads
+    def asked(self, queue: object) -> Source | None:
+        return Source(self.leads, slave=False) if self.leads else None
 
     async def commit(self, queue: object, group: str, offset: int) -> Outcome:
         self.offset = offset

@@ -154,7 +154,9 @@ class Answering:
     async def fetch(self, queue: QueueName, group: str) -> Outcome:
         return self.committed
 
-    async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
+    async def poll(
+        self, queue: QueueName, offset: int, *, of_master: bool = False
+    ) -> Polled | Fail:
         self.asked.append(offset)
         return self.polled
 

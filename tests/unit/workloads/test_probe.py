@@ -143,7 +143,9 @@ class Queue:
         self._found = found
         self.asked: list[int] = []
 
-    async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
+    async def poll(
+        self, queue: QueueName, offset: int, *, of_master: bool = False
+    ) -> Polled | Fail:
         assert queue == QUEUE
         self.asked.append(offset)
         return self._found(asyncio.get_running_loop().time())

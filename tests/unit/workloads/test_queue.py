@@ -169,7 +169,9 @@ class FakeSession:
         self.outcome: Outcome = Ok(7, ext={"broker": "x"})
         self.sent: list[tuple[QueueName, bytes]] = []
 
-    async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
+    async def poll(
+        self, queue: QueueName, offset: int, *, of_master: bool = False
+    ) -> Polled | Fail:
         if self.broken is not None:
             return self.broken
         log = self.logs[queue.queue_id]

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from fake_cluster import BROKER_A, BROKER_B, NOBODY, SET, TOPIC, Cluster, Fake, route_to
+from hypothesis import given
+from hypothesis import strategies as st
 
 from maxq.harness.client.session import (
     PULL_TIMEOUT_S,
@@ -13,6 +15,7 @@ from maxq.harness.client.session import (
     QueueName,
     RouteBook,
     Session,
+    Source,
 )
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome
 from maxq.reference.records import QueueOffset
@@ -234,11 +237,18 @@ def records(*messages: tuple[int, bytes]) -> bytes:
 
 
 def pull_answers(
-    code: int, next_offset: int, end: int, body: bytes | None = None, remark: str | None = None
+    code: int,
+    next_offset: int,
+    end: int,
+    body: bytes | None = None,
+    remark: str | None = None,
+    *,
+    suggests: int = 0,
 ) -> Any:
     header = PullResponse(
-        suggest_which_broker_id=0, next_begin_offset=next_offset, min_offset=0, max_offset=end
-    )
+        suggest_which_broker_id=suggests, next_begin_offset=next_offset, min_offset=0,
+        max_offset=end,
+    )  # fmt: skip
 
     def script(request: Frame, fake: Fake) -> Reply:
         return request.answer(code, remark, ext=to_ext(header), body=body)
@@ -363,3 +373,72 @@ def test_a_pinned_session_needs_no_route() -> None:
         return await session.send(QUEUE, b"x", born_ms=1)
 
     assert cluster.run(main) == Ok(5, ext={"node": SET, "broker": BROKER_B, "pinned": True})
+
+
+# --- who is read from ---------------------------------------------------------------------------
+
+
+def in_subscribe(known: dict[int, str], broker_id: int) -> tuple[str, bool] | None:
+    """RocketMQ's ``findBrokerAddressInSubscribe(name, brokerId, onlyThisBroker=false)``, line by
+    line; its map has small ids in their order."""
+    if not known:
+        return None
+    address, slave = known.get(broker_id), broker_id != 0
+    if address is None and slave:
+        address = known.get(broker_id + 1)
+    if address is None:
+        first, address = next(iter(sorted(known.items())))
+        slave = first != 0
+    return address, slave
+
+
+@given(
+    st.dictionaries(st.integers(0, 5), st.sampled_from([BROKER_A, BROKER_B, NOBODY])),
+    st.integers(0, 6),
+)
+def test_consumers_find_the_broker_that_rocketmqs_find(
+    known: dict[int, str], suggested: int
+) -> None:
+    cluster = Cluster(silent)
+    slaves = {n: address for n, address in known.items() if n}
+    cluster.namesrv.script = route_to(known.get(0), slaves=slaves)
+
+    async def main(session: Session, routes: RouteBook) -> Source | None:
+        return routes.source(TOPIC, SET, suggested)
+
+    found = cluster.run(main)
+    assert (found and tuple(found)) == in_subscribe(known, suggested)
+
+
+def test_a_consumer_asks_whom_the_last_answer_suggested_and_stays_there_while_refused() -> None:
+    cluster = Cluster(pull_answers(0, 0, 9, suggests=1))
+    cluster.namesrv.script = route_to(BROKER_A, slaves={1: BROKER_B})
+    cluster.other.script = pull_answers(2, 0, 0, remark="[REJECTREQUEST]")
+
+    async def main(session: Session, routes: RouteBook) -> list[Any]:
+        first = await session.poll(QUEUE, 0)
+        refused = [await session.poll(QUEUE, 0) for _ in range(2)]
+        final = await session.poll(QUEUE, 0, of_master=True)
+        cluster.other.script = pull_answers(19, 0, 0)
+        return [first, *refused, final, await session.poll(QUEUE, 0), await session.poll(QUEUE, 0)]
+
+    polled = [p.ext for p in cluster.run(main)]
+    of_slave = {"broker": BROKER_B, "slave": True}
+    assert polled[1:3] == [{**of_slave, "code": 2}] * 2
+    assert [polled[0], *polled[3:]] == [
+        {"broker": BROKER_A}, {"broker": BROKER_A}, of_slave, {"broker": BROKER_A}
+    ]  # fmt: skip
+
+
+def test_a_slave_is_read_where_routes_list_no_master_and_says_nothing_of_the_end() -> None:
+    cluster = Cluster(pull_answers(19, 7, 7))
+    cluster.namesrv.script = route_to(None, slaves={1: BROKER_B})
+    found = poll_once(cluster, 7)
+    assert found == Polled((), 7, 0, 7, BROKER_B, retry=True, slave=True)
+
+    async def last(session: Session, routes: RouteBook) -> Polled | Fail:
+        return await session.poll(QUEUE, 7, of_master=True)
+
+    again = Cluster(pull_answers(19, 7, 7))
+    again.namesrv.script = route_to(None, slaves={1: BROKER_B})
+    assert again.run(last) == Fail("no-route")
