@@ -21,9 +21,9 @@ from maxq.reference.wire.route import KVTable
 # Settings that are read anew at every use, by `Requests` or here. A key belongs here only if all
 # that read it read it from `Settings`.
 LIVE_KEYS = frozenset(
-    {"autoCreateSubscriptionGroup", "brokerPermission", "flushDiskType", "longPollingEnable",
-     "maxMessageSize", "regionId", "shortPollingTimeMills", "slaveReadEnable", "syncFlushTimeout",
-     "traceOn"}
+    {"accessMessageInMemoryMaxRatio", "autoCreateSubscriptionGroup", "brokerPermission",
+     "flushDiskType", "longPollingEnable", "maxMessageSize", "regionId", "shortPollingTimeMills",
+     "slaveReadEnable", "syncFlushTimeout", "traceOn"}
 )  # fmt: skip
 # Metrics of queues, timers and dispatch that this broker does not have: nothing waits in them.
 _NOTHING_WAITS = {

@@ -19,6 +19,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -35,6 +36,10 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageClientExt;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
+import org.apache.rocketmq.remoting.exception.RemotingConnectException;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.remoting.protocol.RequestCode;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
@@ -88,6 +93,10 @@ public final class Judge {
             case "push": push(w[1], w[2], w[3], w[4], Integer.parseInt(w[5])); break;
             case "poll": poll(w[1], w[2], w[3]); break;
             case "pull": pull(w[1], w[2], w[3]); break;
+            case "read":
+                read(w[1], new MessageQueue(w[2], w[3], Integer.parseInt(w[4])),
+                    Long.parseLong(w[5]));
+                break;
             case "trade": trade(w[1], w[2]); break;
             case "transact": transact(w[1], w[2], w[3], w[4], Integer.parseInt(w[5])); break;
             case "stop": stop(Arrays.asList(w).subList(1, w.length)); break;
@@ -384,6 +393,51 @@ public final class Judge {
             }
         }
         consumer.shutdown();
+    }
+
+    static final Map<String, DefaultMQPullConsumer> readers = new ConcurrentHashMap<>();
+    static volatile String answeredBy; // the last pull of a reader: they share connections
+
+    /** Pull once, and say who answered what; a reader, and what it remembers, is kept by its name. */
+    @SuppressWarnings("deprecation")
+    static void read(String name, MessageQueue queue, long offset) throws Exception {
+        DefaultMQPullConsumer reader = readers.get(name);
+        if (reader == null) {
+            reader = new DefaultMQPullConsumer(name, new RPCHook() {
+                @Override
+                public void doBeforeRequest(String address, RemotingCommand request) {
+                }
+
+                @Override
+                public void doAfterResponse(
+                    String address, RemotingCommand request, RemotingCommand response) {
+                    if (request.getCode() == RequestCode.PULL_MESSAGE) {
+                        answeredBy = address;
+                    }
+                }
+            });
+            reader.setNamesrvAddr(namesrv);
+            reader.setPollNameServerInterval(QUICK_MS);
+            reader.setInstanceName("readers"); // they share routes as well
+            reader.start();
+            readers.put(name, reader);
+            running.put(name, reader::shutdown);
+        }
+        try {
+            PullResult found = reader.pull(queue, "*", offset, 32, QUICK_MS);
+            List<String> bodies = new ArrayList<>();
+            if (found.getPullStatus() == PullStatus.FOUND) {
+                found.getMsgFoundList().forEach(
+                    m -> bodies.add(new String(m.getBody(), StandardCharsets.UTF_8)));
+            }
+            print("read", name, answeredBy, 0, found.getNextBeginOffset(),
+                String.join(",", bodies));
+        } catch (MQBrokerException e) {
+            print("read", name, answeredBy, e.getResponseCode(), offset, "");
+        } catch (RemotingConnectException e) {
+            print("read", name, e.getMessage().replaceAll(".*?([0-9.]+:[0-9]+).*", "$1"), -1,
+                offset, "");
+        }
     }
 
     /** Consume by pulling, in a thread of its own until stopped. */
