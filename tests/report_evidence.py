@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 
 from maxq.checkers.core.api import Anomaly, ClaimVerdict, Verdict
+from maxq.checkers.judgement.digest import digest
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.schedule.options import Options
@@ -23,9 +24,11 @@ def evidence(ops: list[Op], results: Results | None = None, **more: Any) -> Evid
     options = more.pop("options", Options(environment="simulated", seed=1))
     plain = {"config": {}, "run": "runs/x/y", "commit": "abc"}
     judged = results or Results(valid=True, verdicts=())
+    history = History(ops)
     return Evidence(
-        history=History(ops),
+        history=history,
         results=judged,
+        rows=digest(history, judged),
         context=options.context(),
         options=options,
         **{**plain, **more},

@@ -223,7 +223,7 @@ def _owner(anomaly: Anomaly, harms: Sequence[Harm]) -> int | None:
     if anomaly.name not in SYMPTOMS:
         return None
     for number, harm in enumerate(harms):
-        if not set(anomaly.ops).isdisjoint(harm.ops) or _told_of(anomaly, harm):
+        if symptom_of(anomaly, harm):
             return number
     if anomaly.name in BY_READERS:
         return None
@@ -231,9 +231,11 @@ def _owner(anomaly: Anomaly, harms: Sequence[Harm]) -> int | None:
     return within[0] if len(within) == 1 else None
 
 
-def _told_of(anomaly: Anomaly, harm: Harm) -> bool:
+def symptom_of(anomaly: Anomaly, harm: Harm) -> bool:
+    """Whether an anomaly is about some of the messages that a loss took."""
     value = anomaly.detail.get("value")
-    return value is not None and value in harm.values
+    told = value is not None and value in harm.values
+    return anomaly.name in SYMPTOMS and (told or not set(anomaly.ops).isdisjoint(harm.ops))
 
 
 def _between(ops: Iterable[int], harm: Harm) -> bool:

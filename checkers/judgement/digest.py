@@ -6,13 +6,15 @@ of the history.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from maxq.checkers.core.api import Anomaly, Harm
 from maxq.checkers.evidence.acts import Act, acts_of
+from maxq.checkers.evidence.harms import symptom_of
 from maxq.checkers.evidence.story import concerns
 from maxq.checkers.judgement.cuts import in_short
 from maxq.checkers.judgement.phrases import said
@@ -40,7 +42,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     certain, and so many are `earlier`. `found` counts out of `of` occasions, of a loss out of all
     acknowledged messages; 0 where their number is unknown. `after` says which election took a loss
     away. `seen_ns` is when the first of it was there. Times are -1 where none is known, and the end
-    also where not all of it was reported.
+    also where not all of it was reported. `known` says in words what is known of it.
     """
 
     number: int
@@ -60,6 +62,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     blamed: bool = False
     earlier: int = 0
     after: str = ""
+    known: tuple[str, ...] = ()
 
     @property
     def when(self) -> str:
@@ -96,11 +99,25 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """The row as one line."""
         about = [part for part in (self.share, self.who, self.when) if part]
-        return "; ".join([self.what, *about, f"{'blamed: ' if self.blamed else ''}{self.cause}"])
+        cause = f"{'blamed: ' if self.blamed else ''}{self.cause}"
+        return "; ".join([self.what, *about, cause, *self.known])
 
 
-def digest(history: History, results: Results) -> tuple[Row, ...]:
-    """All findings, what is broken first, then losses, the greatest first."""
+def unknown(anomaly: Anomaly) -> str:
+    """Of nothing anything is known."""
+    return ""
+
+
+def digest(
+    history: History, results: Results, known: Callable[[Anomaly], str] = unknown
+) -> tuple[Row, ...]:
+    """All findings, what is broken first, then losses, the greatest first.
+
+    Args:
+        history: that was judged, or what findings are about of it.
+        results: what was found.
+        known: says of an anomaly what is known of it; empty: nothing.
+    """
     found = results.findings
     if not found:
         return ()
@@ -112,14 +129,34 @@ def digest(history: History, results: Results) -> tuple[Row, ...]:
         first = found[numbers[0]]
         ours = [a for a in anomalies if any(_of(a, found[n]) for n in numbers)]
         if first.lost:
-            rows.append(_loss(acts, first, numbers[0] + 1, results.lost.acknowledged))
+            row = _loss(acts, first, numbers[0] + 1, results.lost.acknowledged)
+            seen_as = [a for a in anomalies if symptom_of(a, first)]
+            rows.append(msgspec.structs.replace(row, known=_known(seen_as, known)))
             continue
-        known = [results.claims[c] for c in first.claims if c in results.claims]
-        total = max((verdict.found.get(first.kind, 0) for verdict in known), default=0)
-        occasions = max((verdict.occasions for verdict in known), default=0)
-        rows.append(_row(history, acts, names, [found[n] for n in numbers], ours,
-                         numbers[0] + 1, total, occasions))  # fmt: skip
+        judged = [results.claims[c] for c in first.claims if c in results.claims]
+        total = max((verdict.found.get(first.kind, 0) for verdict in judged), default=0)
+        occasions = max((verdict.occasions for verdict in judged), default=0)
+        row = _row(history, acts, names, [found[n] for n in numbers], ours,
+                   numbers[0] + 1, total, occasions)  # fmt: skip
+        rows.append(msgspec.structs.replace(row, known=_known(ours, known)))
     return tuple(sorted(rows, key=lambda row: (not row.broken, row.number)))[:ROWS_MAX]
+
+
+def _known(anomalies: Sequence[Anomaly], known: Callable[[Anomaly], str]) -> tuple[str, ...]:
+    """What is known of a row's anomalies, of how many of them if not of all."""
+    said = Counter(text for a in anomalies if (text := known(a)))
+    of = len(anomalies)
+    return tuple(text if n == of else f"{n:,} of {of:,} {text}" for text, n in said.most_common())
+
+
+def known_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """What is known of findings, each text once, with the claims that it is about."""
+    about: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for text in row.known:
+            about.setdefault(text, {}).update(dict.fromkeys(row.claims))
+    for text, claims in about.items():
+        yield f"known: {', '.join(claims)}: {text.removeprefix('known: ')}"
 
 
 def faults_in_short(history: History) -> list[str]:

@@ -11,7 +11,7 @@ from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, 
 from maxq.harness.cli.schedules import MODE, STORE
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.engine import JOURNAL
-from maxq.harness.experiments.hunt.hunt import Hunt, labels_of
+from maxq.harness.experiments.hunt.hunt import Hunt
 from maxq.harness.experiments.hunt.page import FOLDERS, markdown
 from maxq.harness.schedule.options import MODES
 from maxq.harness.targets.rocketmq.releases import (
@@ -52,14 +52,6 @@ MARKDOWN = "hunt.md"
 )
 @BUDGET
 @click.option("--table", is_flag=True, help="run nothing, print what there is")
-@click.option(
-    "--label",
-    "labelled",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=None,
-    metavar="RUN",
-    help="run nothing, say which known ones the anomalies of a stored run are",
-)
 @click.option("--again", is_flag=True, help="judge all stored runs anew, and run nothing")
 @RESUME
 @BASE_IMAGE
@@ -73,7 +65,6 @@ def hunt(
     length: int | None,
     budget: int | None,
     table: bool,
-    labelled: Path | None,
     again: bool,
     resume: bool,
     base_image: str,
@@ -88,10 +79,6 @@ def hunt(
     """
     version = parse(target)
     refuse(version, mode)
-    if labelled is not None:
-        for line in labels_of(labelled):
-            echo(line)
-        return 0
     folder = store.resolve() / FOLDERS[mode]
     idle = table or again
     if not resume and not idle:

@@ -52,6 +52,9 @@ class Shown(Protocol):
     def rows(self) -> Sequence[Row]: ...
 
     @property
+    def known(self) -> Sequence[str]: ...
+
+    @property
     def explained(self) -> Sequence[Explained]: ...
 
     @property
@@ -156,6 +159,7 @@ def _foot(judged: Shown) -> list[str]:
         text += f"; after {late} of them not until the last send" if late else ""
         lines.append(wrapped(text))
     lines += [wrapped(f"answers: {said}") for said in stretches.long_ones(results.stretches)]
+    lines += [wrapped(f"known:   {text.removeprefix('known: ')}") for text in judged.known]
     lines += [wrapped(f"acting:  {said}")] if (said := summary.acting(results)) else []
     lines += [wrapped(f"minimal: {_suffices(judged)}")] if judged.counterexamples else []
     lines += [f"run:     {judged.stored.path}", f"repeat:  {pasted(judged.repeat)}"]
@@ -263,6 +267,7 @@ def document(judged: Shown) -> dict[str, Any]:
             for claim, r in results.claims.items()
         ],
         "first": [first_row(row) for row in judged.rows],
+        "known": list(judged.known),
         "absent": list(judged.absent),
         "verdicts": plain["verdicts"],
         "findings": plain_harms(results.findings),
@@ -315,6 +320,7 @@ def show_findings(judged: Shown) -> None:
     if not found:
         return
     brokers = brokers_by_address(judged.stored.history)
+    known = {row.number: row.known for row in judged.rows}
     echo(f"\nfindings: {len(found)}")
     for number, harm in enumerate(found, start=1):
         if number > SHOWN_MAX:
@@ -325,6 +331,8 @@ def show_findings(judged: Shown) -> None:
         echo(_indented(named(harm.story, brokers)))
         symptoms = ", ".join(f"{n} {name}" for name, n in harm.seen_as)
         echo(_indented(f"Seen as: {symptoms}.") if symptoms else "")
+        for text in known.get(number, ()):
+            echo(_indented(f"{text[:1].upper()}{text[1:]}."))
 
 
 def _indented(text: str) -> str:

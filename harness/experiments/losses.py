@@ -50,8 +50,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     the harness. `struck` counts the strikes by the part that their nodes played. `unavailable_ms`
     is how long at most no send to a broker set was ok, after a strike or later in the run; None
     where none was any more, or nothing was struck. `broken` are the claims that were promised and
-    are broken. `answers` say what clients were answered in long times without success. A run that
-    did not come up says why in `error`."""
+    are broken. `answers` say what clients were answered in long times without success, `known` what
+    is known of what was found. A run that did not come up says why in `error`."""
 
     fault: str
     repeat: str
@@ -63,6 +63,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     unavailable_ms: float | None = None
     broken: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
     run: str = ""
     error: str = ""
 
@@ -84,6 +85,7 @@ def row_of(fault: str, judged: Judged) -> Row:
         unavailable_ms=max(known + long) / 1e6 if known and len(known) == len(after) else None,
         broken=judged.results.of("broken"),
         answers=tuple(long_ones(judged.results.stretches)),
+        known=tuple(judged.known),
         run=str(judged.stored.path),
     )
 
@@ -216,7 +218,7 @@ def _unavailable(row: Row) -> str:
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
     """The rows, as Markdown that reads as a table on a terminal too; then what clients were
-    answered in long times without success."""
+    answered in long times without success, and what is known of what was found."""
     cells = [HEAD]
     for row in rows:
         if row.error:
@@ -232,8 +234,8 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         yield f"| {' | '.join(padded)} |"
         if not number:
             yield f"|{'|'.join('-' * (width + 2) for width in widths)}|"
-    answers = [f"- {row.fault}: {text}" for row in rows for text in row.answers]
-    yield from ("", *answers) if answers else ()
+    more = [f"- {row.fault}: {text}" for row in rows for text in (*row.answers, *row.known)]
+    yield from ("", *more) if more else ()
     for error, faults in _errors(rows).items():
         yield f"\n{', '.join(faults)}: {error}"
 

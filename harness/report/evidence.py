@@ -8,6 +8,7 @@ import msgspec
 from maxq.checkers.availability.recovery import Recovery
 from maxq.checkers.core.api import Anomaly, Context
 from maxq.checkers.counterexample.of_anomaly import Counterexample
+from maxq.checkers.judgement.digest import Row
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power
 from maxq.harness.schedule.options import Options
@@ -22,11 +23,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `run` is the run's folder as people type it; `commit` what is known of the harness's source;
     `doubts` are what went wrong with the run or its history besides, and `explained` what trying
     said of the causes of findings, each in a line. `power`: how much the verdict could have called.
-    `recoveries` are those from each fault; `counterexamples` belong to some of the anomalies.
+    `rows` are its findings in plain words, `known` what is known of them. `recoveries` are those
+    from each fault; `counterexamples` belong to some of the anomalies.
     """
 
     history: History
     results: Results
+    rows: Sequence[Row] = ()
+    known: Sequence[str] = ()
     context: Context
     options: Options
     config: dict[str, Any]

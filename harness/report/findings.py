@@ -139,7 +139,9 @@ def harms(evidence: Evidence, groups: Sequence[Group], brokers: Mapping[str, str
         return el("p", "None.", class_="note")
     first = {(g.claim, g.name): g.numbered[0].number for g in groups if g.numbered}
     tried = "\n".join(evidence.explained)
-    each = [_harm(number, harm, first, brokers) for number, harm in enumerate(found, start=1)]
+    known = {row.number: row.known for row in evidence.rows}
+    each = [_harm(number, harm, first, brokers, known.get(number, ()))
+            for number, harm in enumerate(found, start=1)]  # fmt: skip
     rest = each[HARMS_OPEN:]
     return join(
         each[:HARMS_OPEN],
@@ -151,8 +153,9 @@ def harms(evidence: Evidence, groups: Sequence[Group], brokers: Mapping[str, str
 
 
 def _harm(
-    number: int, harm: Harm, first: Mapping[tuple[str, str], int], brokers: Mapping[str, str]
-) -> Html:
+    number: int, harm: Harm, first: Mapping[tuple[str, str], int], brokers: Mapping[str, str],
+    known: Sequence[str],
+) -> Html:  # fmt: skip
     word, colour = ("broken", "invalid") if harm.broken else ("not promised", "neutral")
     symptoms = []
     for name, count in harm.seen_as:
@@ -168,6 +171,7 @@ def _harm(
            None if harm.lost else el("span", f"({short(harm.title, STORY_MAX)}) ", class_="times"),
            el("span", word, class_=f"badge {colour}")),
         el("p", short(named(harm.story, brokers), STORY_MAX), class_="story"),
+        [el("p", f"{short(text, STORY_MAX)}.", class_="note") for text in known],
         el("p", "Seen as: ", cells, class_="note") if cells else None,
         id=f"finding-{number}", class_="group",
     )  # fmt: skip

@@ -196,8 +196,9 @@ def claims_line(evidence: Evidence) -> Html:
 
 
 def unserved(evidence: Evidence) -> Html:
-    """What clients were answered while nothing succeeded for long."""
-    texts = long_ones(evidence.results.stretches)
+    """What clients were answered while nothing succeeded for long, and what is known of it and of
+    findings."""
+    texts = (*long_ones(evidence.results.stretches), *evidence.known)
     said = (f"{text[:1].upper()}{text[1:]}." for text in texts)
     return join(el("p", short(text, SENTENCE_MAX), class_="note") for text in said)
 

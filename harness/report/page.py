@@ -12,7 +12,7 @@ from importlib.resources import files
 
 import msgspec
 
-from maxq.checkers.judgement.digest import Row, brokers_by_address, digest
+from maxq.checkers.judgement.digest import brokers_by_address
 from maxq.harness.contracts.target import plan
 from maxq.harness.report import findings, first_screen, tables
 from maxq.harness.report.bands import Actions, actions
@@ -79,10 +79,6 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return grouped(self.evidence)
 
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
-        return digest(self.evidence.history, self.evidence.results)
-
-    @cached_property
     def brokers(self) -> dict[str, str]:
         return brokers_by_address(self.evidence.history)
 
@@ -130,7 +126,7 @@ def _body(evidence: Evidence) -> Html:
         el("a", "skip to the findings", href="#findings", class_="skip"),
         el("div",
            guarded(lambda: first_screen.head(evidence)),
-           guarded(lambda: first_screen.findings_table(page.rows) if page.rows else None),
+           guarded(lambda: first_screen.findings_table(evidence.rows) if evidence.rows else None),
            guarded(lambda: _overview(page)),
            guarded(lambda: first_screen.unserved(evidence)),
            guarded(lambda: first_screen.claims_line(evidence)),
@@ -148,8 +144,9 @@ def _evidence(page: Page) -> Html:
 
 
 def _overview(page: Page) -> Html:
-    at_ns = first_screen.moment(page.rows, page.done, page.time)
-    about = [node for row in page.rows for node in row.nodes]
+    rows = page.evidence.rows
+    at_ns = first_screen.moment(rows, page.done, page.time)
+    about = [node for row in rows for node in row.nodes]
     nodes = plan(page.evidence.options.topology)
     drawn = picture(page.time, nodes, page.seen, page.done, page.seen.ids, at_ns, about)
     # Those of the findings first: there is room for few.

@@ -62,6 +62,7 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     report: Path | None = None  # a file has no folder for one
     unreported: Exception | None = None
     counterexamples: tuple[Counterexample, ...] = ()
+    known: tuple[str, ...] = ()  # nothing says of which release a file is
 
     def with_counterexamples(self, checkers: Sequence[Checker]) -> "JudgedFile":
         """The same, with what suffices of an invalid history."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,17 @@ from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Context, Valid
 from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement import runner, summary
-from maxq.checkers.judgement.digest import Row, digest, faults_in_short
+from maxq.checkers.judgement.digest import Row, digest, faults_in_short, known_lines
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power, power_of, power_rows
 from maxq.harness.contracts.terminal import echo, pasted
+from maxq.harness.known.naming import Naming, naming_of
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.run import execute, judging, plugins, provenance
 from maxq.harness.run.execute import planned, run_in_world
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import absent
+from maxq.harness.run.lifecycle import ZERO_WALL_MS
 from maxq.harness.run.process import room
 from maxq.harness.run.process.progress import Progress
 from maxq.harness.run.run_context import LASTED, RunContext
@@ -57,7 +59,7 @@ from maxq.histories.store import (
 )
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A stored run and its verdict.
 
     `explained` is what trying said of its findings, where that was asked for. `trouble` is what
@@ -95,10 +97,27 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         """What the checkers knew beside the history."""
         return judging.context_of(self.options, ended=self.stored.report.complete)
 
-    @property
+    @cached_property
+    def _naming(self) -> Naming:
+        return naming_of(
+            self.stored.path,
+            self.stored.history,
+            targets=self.options.targets,
+            profile=self.options.profile,
+            settings=self.context.settings or {},
+            zero_wall_ms=self.stored.config.get(ZERO_WALL_MS),
+            pair=self.options.pair,
+        )
+
+    @cached_property
     def rows(self) -> Sequence[Row]:
         """Its findings in plain words, the gravest first."""
-        return digest(self.stored.history, self.results)
+        return digest(self.stored.history, self.results, self._naming)
+
+    @cached_property
+    def known(self) -> Sequence[str]:
+        """What is known of its findings, and of times without success, a line each."""
+        return (*known_lines(self.rows), *self._naming.of_answers(self.results.stretches))
 
     @property
     def failed_on(self) -> dict[str, int]:
@@ -187,6 +206,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return Evidence(
             history=self.stored.history,
             results=self.results,
+            rows=self.rows,
+            known=self.known,
             context=self.context,
             options=self.options,
             config=self.stored.config,

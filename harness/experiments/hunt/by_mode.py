@@ -3,21 +3,18 @@
 from collections.abc import Iterable
 
 from maxq.checkers.core.api import Anomaly
-from maxq.harness.experiments.hunt import causes
-from maxq.harness.experiments.hunt.causes import Traces
 from maxq.harness.experiments.hunt.decisions import DECISIONS, Decision
-from maxq.harness.experiments.hunt.detectors import Detector
-from maxq.harness.experiments.hunt.known import Known
-from maxq.harness.experiments.hunt.known_findings import EVIDENCE, KNOWN
-from maxq.harness.experiments.hunt.pairs.pair_causes import PAIR_TIES
-from maxq.harness.experiments.hunt.pairs.pair_decisions import PAIR_DECISIONS
-from maxq.harness.experiments.hunt.pairs.pair_findings import PAIR_EVIDENCE, PAIR_KNOWN
-from maxq.harness.experiments.hunt.run_artifacts import RunArtifacts
+from maxq.harness.experiments.hunt.pair_decisions import PAIR_DECISIONS
+from maxq.harness.known.causes import Traces
+from maxq.harness.known.detectors import Detector
+from maxq.harness.known.known_findings import EVIDENCE, KNOWN
+from maxq.harness.known.naming import known_as
+from maxq.harness.known.pairs.pair_findings import PAIR_EVIDENCE
+from maxq.harness.known.run_artifacts import RunArtifacts
 from maxq.harness.schedule.options import MODES
+from maxq.harness.targets.rocketmq.releases import release_of
 
-TIES = {**causes.TIES, **PAIR_TIES}
 _DECISIONS = dict(zip(MODES, (DECISIONS, PAIR_DECISIONS), strict=True))
-_KNOWN = dict(zip(MODES, (KNOWN, PAIR_KNOWN), strict=True))
 _EVIDENCE = dict(zip(MODES, (EVIDENCE, PAIR_EVIDENCE), strict=True))
 
 
@@ -30,11 +27,6 @@ def decisions_in(mode: str) -> tuple[Decision, ...]:
     return _DECISIONS[mode]
 
 
-def known_in(mode: str) -> tuple[Known, ...]:
-    """All that is known of runs of a mode."""
-    return _KNOWN[mode]
-
-
 def evidence_in(mode: str) -> dict[str, Detector]:
     """What logs of runs of a mode show of known causes, by name."""
     return _EVIDENCE[mode]
@@ -44,31 +36,6 @@ def evidence(artifacts: RunArtifacts) -> tuple[str, ...]:
     """What a run's logs show of known causes, by name."""
     found = evidence_in(MODES[artifacts.pair])
     return tuple(sorted(name for name, seen in found.items() if seen(artifacts)))
-
-
-def fits(run: Traces, cause: str, anomaly: Anomaly) -> bool:
-    """Whether some trace of a cause explains an anomaly."""
-    return any(TIES[cause](run, anomaly, harm) for harm in run.scene.harms(anomaly))
-
-
-def known_as(anomaly: Anomaly, target: str, run: Traces) -> Known | None:
-    """What an anomaly of a run is, if that is known.
-
-    Args:
-        anomaly: as a checker found it.
-        target: of the run.
-        run: its logs.
-    """
-    return next(
-        (
-            known
-            for known in known_in(MODES[run.pair])
-            if anomaly.signature in known.signatures
-            and target in known.targets
-            and (not known.shown or fits(run, known.shown, anomaly))
-        ),
-        None,
-    )
 
 
 def labels(anomalies: Iterable[Anomaly], target: str, run: Traces) -> dict[str, dict[str, int]]:
@@ -88,12 +55,7 @@ def without_logs(signature: str, target: str, profile: str) -> str:
     log and no history. Of the rest it is unknown which cause fitted; empty."""
     for known in KNOWN:
         by_profile = known.shown == "elects-from-outside" and profile == "P-UNCLEAN"
-        mine = signature in known.signatures and target in known.targets
+        mine = signature in known.signatures and known.covers(release_of(target) or "0")
         if mine and (by_profile or not known.shown):
             return known.what
     return ""
-
-
-def known_by(what: str) -> Known | None:
-    """The known anomaly of a label."""
-    return next((known for known in (*KNOWN, *PAIR_KNOWN) if known.what == what), None)

@@ -10,8 +10,8 @@ reached is a hole of the hunt.
 
 from typing import NamedTuple
 
-from maxq.harness.experiments.hunt import detectors as d
-from maxq.harness.experiments.hunt.detectors import Detector, broker, controller, decision
+from maxq.harness.known import detectors as d
+from maxq.harness.known.detectors import Detector, broker, controller, decision
 
 
 class Decision(NamedTuple):

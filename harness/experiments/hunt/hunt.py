@@ -11,7 +11,7 @@ run's is reported, the known ones beside the others.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,13 +23,12 @@ from maxq.checkers.evidence.verdicts import late_harness
 from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.hunt import run_matrix
-from maxq.harness.experiments.hunt.by_mode import decisions_in, evidence, known_by, labels
-from maxq.harness.experiments.hunt.causes import Traces
-from maxq.harness.experiments.hunt.known import UNCLASSIFIED
-from maxq.harness.experiments.hunt.run_artifacts import RunArtifacts, read_logs
+from maxq.harness.experiments.hunt.by_mode import decisions_in, evidence, labels
 from maxq.harness.experiments.hunt.run_matrix import BACK_END, MATRICES, Matrix
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.worker_pool import workers
+from maxq.harness.known.causes import Traces
+from maxq.harness.known.run_artifacts import RunArtifacts, read_logs
 from maxq.harness.run import provenance as source
 from maxq.harness.run.execute import capabilities_of
 from maxq.harness.run.lifecycle import ZERO_WALL_MS
@@ -41,7 +40,7 @@ from maxq.harness.sampling.factors import Row
 from maxq.harness.schedule.format import SEND, Schedule, digest_of
 from maxq.harness.schedule.from_history import as_performed
 from maxq.harness.schedule.options import MODES
-from maxq.harness.targets.rocketmq.releases import REFERENCE, Version, parse
+from maxq.harness.targets.rocketmq.releases import Version, parse
 from maxq.histories.store import write_whole
 
 FAILED_MAX = 3  # runs of one number that do not come up, until it is left
@@ -169,28 +168,11 @@ def artifacts_of(judged: Judged, target: str, profile: Profile) -> RunArtifacts:
         logs=read_logs(judged.stored.path / "nodes"),
         history=judged.stored.history,
         profile=profile,
+        settings=judged.context.settings or {},
         back_end=parse(target).back_end,
         zero_wall_ms=judged.stored.config.get(ZERO_WALL_MS),
         pair=judged.options.pair,
     )
-
-
-def labels_of(run: Path) -> Iterator[str]:
-    """Which known ones the anomalies of any stored run are, a line each."""
-    judged = judge_stored(run)
-    options = judged.options
-    anomalies = [*judged.results.broken, *judged.results.measured]
-    if options.target == REFERENCE:
-        yield "of the reference no anomaly is known"
-        return
-    traces = Traces(artifacts_of(judged, options.target, options.profile))
-    for signature, of in labels(anomalies, options.target, traces).items():
-        for what, count in of.items():
-            known = known_by(what)
-            is_ = UNCLASSIFIED if known is None else f"{known.is_}: {what}"
-            yield f"{count} {signature}: {is_}"
-    if not anomalies:
-        yield "no anomaly"
 
 
 def again(folder: Path, entry: Entry) -> Entry:

@@ -6,16 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maxq.harness.experiments.hunt import run_matrix
-from maxq.harness.experiments.hunt.by_mode import (
-    decisions_in,
-    evidence_in,
-    known_by,
-    known_in,
-    without_logs,
-)
+from maxq.harness.experiments.hunt.by_mode import decisions_in, evidence_in, without_logs
 from maxq.harness.experiments.hunt.decisions import Decision
 from maxq.harness.experiments.hunt.hunt import Entry, Hunt
-from maxq.harness.experiments.hunt.known import UNCLASSIFIED, Known
+from maxq.harness.known.known import UNCLASSIFIED, Known
+from maxq.harness.known.naming import known_by, known_in
 from maxq.harness.schedule.options import MODES
 
 HOLE = "**never**"
@@ -152,7 +147,7 @@ def sights(runs: Sequence[Entry]) -> dict[Sight, list[int]]:
             for signature in found:
                 for what in _labels(entry, signature):
                     known = known_by(what)
-                    is_ = known.is_ if known else UNCLASSIFIED
+                    is_ = known.class_ if known else UNCLASSIFIED
                     seen.setdefault(Sight(is_, signature, what, promised), []).append(count)
     return dict(sorted(seen.items(), key=lambda item: (item[0].is_ != UNCLASSIFIED, item[0])))
 

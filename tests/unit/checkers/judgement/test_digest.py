@@ -1,7 +1,9 @@
 """The first screen's rows: how many, when, who had acknowledged, and by which fault."""
 
+import msgspec
+
 from maxq.checkers.core.api import Anomaly, ClaimVerdict, Harm, Verdict
-from maxq.checkers.judgement.digest import NO_FAULT, digest, named
+from maxq.checkers.judgement.digest import NO_FAULT, digest, known_lines, named
 from maxq.checkers.judgement.runner import Results
 from maxq.histories.history import History
 from maxq.histories.op import NEMESIS, Op
@@ -106,3 +108,23 @@ def test_a_story_names_brokers_and_leaves_addresses_that_nobody_has() -> None:
     assert named(story, {"198.18.0.80:10911": "b0-0"}) == (
         "granted by b0-0, then by 198.18.0.9:10911"
     )
+
+
+def test_what_is_known_of_a_finding_stands_with_it_and_of_how_many() -> None:
+    two = anomaly(), msgspec.structs.replace(anomaly(), signature="L1/y")
+
+    def known(found: Anomaly) -> str:
+        return "known: RocketMQ #1 (what)" if found.signature == "L1/y" else ""
+
+    (row,) = digest(history(), locks(*two, found=2), known)
+    assert row.known == ("1 of 2 known: RocketMQ #1 (what)",)
+    assert row.text().endswith("; 1 of 2 known: RocketMQ #1 (what)")
+    (row,) = digest(history(), locks(two[1], found=1), known)
+    assert list(known_lines([row])) == ["known: L1: RocketMQ #1 (what)"]
+
+
+def test_what_is_known_of_a_loss_is_told_by_what_shows_it() -> None:
+    found = Verdict(checker="durability", anomalies=(lost_write(),), harms=(loss(7, ops=(5,)),),
+                    claim_verdicts=(ClaimVerdict(claim="S6", status="broken"),))  # fmt: skip
+    (row,) = digest(history(), judged(found), lambda a: f"known: {a.name}")
+    assert row.known == ("known: lost-write",)

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import msgspec
 
-from maxq.harness.experiments.hunt.run_artifacts import Event, RunArtifacts, once
+from maxq.harness.known.run_artifacts import Event, RunArtifacts, once
 from maxq.histories.observed import (
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,

@@ -8,11 +8,11 @@ master takes from its slaves (`reverse`). A row without a detector is one that n
 shows; one that was never reached is a hole of the hunt.
 """
 
-from maxq.harness.experiments.hunt import pair_marks as marks
 from maxq.harness.experiments.hunt.decisions import UNLOGGED, Decision
-from maxq.harness.experiments.hunt.detectors import broker, per_broker
-from maxq.harness.experiments.hunt.pairs import pair_detectors as d
-from maxq.harness.experiments.hunt.pairs.pair_detectors import namesrv, per_namesrv
+from maxq.harness.known import pair_marks as marks
+from maxq.harness.known.detectors import broker, per_broker
+from maxq.harness.known.pairs import pair_detectors as d
+from maxq.harness.known.pairs.pair_detectors import namesrv, per_namesrv
 
 ONE_A_PROCESS = "each broker has a process, and a connection, of its own"
 ESCAPES = "remote escape is on in all runs"

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from maxq.harness.experiments.hunt.detectors import Detector
-from maxq.harness.experiments.hunt.pair_marks import (
+from maxq.harness.known.detectors import Detector
+from maxq.harness.known.pair_marks import (
     ACTS,
     ALONE,
     BLOCKED,
@@ -20,7 +20,7 @@ from maxq.harness.experiments.hunt.pair_marks import (
     THEIRS,
     reversals,
 )
-from maxq.harness.experiments.hunt.run_artifacts import DAY_S, Event, RunArtifacts, seconds
+from maxq.harness.known.run_artifacts import DAY_S, Event, RunArtifacts, seconds
 from maxq.histories.observed import OBSERVE_ROUTE, RouteView, decoded
 
 DESTROYED = "the broker's channel destroyed, submit the unregister request at once"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from maxq.harness.experiments.hunt.by_mode import evidence
-from maxq.harness.experiments.hunt.pairs.pair_decisions import PAIR_DECISIONS
-from maxq.harness.experiments.hunt.run_artifacts import RunArtifacts, events
+from maxq.harness.experiments.hunt.pair_decisions import PAIR_DECISIONS
+from maxq.harness.known.run_artifacts import RunArtifacts, events
 from maxq.histories.history import History
 from maxq.histories.op import Op
 

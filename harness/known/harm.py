@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Anomaly
-from maxq.harness.experiments.hunt.run_artifacts import DAY_S, Event, seconds
+from maxq.harness.known.run_artifacts import DAY_S, Event, seconds
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_REPLICA, ReplicaView, decoded
 from maxq.histories.op import Op
@@ -60,6 +60,11 @@ class Clock:
             later = min((s - zero_s) % DAY_S for s in first)
             # Rounded down: hours of the time zone, and not those that a node waits to be started.
             self._zero_s = zero_s + later // ZONE_STEP_S * ZONE_STEP_S
+
+    @property
+    def known(self) -> bool:
+        """Whether times are known; not where there are no logs."""
+        return self._zero_s is not None
 
     def ns(self, at: str) -> int | None:
         """The time of an event; None where it is unknown."""
@@ -120,10 +125,22 @@ class Scene:
         ends = [v.end for begun, done, v in views if after_ns < begun and done < before_ns]
         return ends[-1] if ends else None
 
+    def follows(self, node: str, at_ns: int) -> bool:
+        """Whether a broker said last before a time that it does not lead."""
+        leads = [v.leads for _, done, v in self._views.get(node, ()) if done <= at_ns]
+        return bool(leads) and not leads[-1]
+
     def brokers_of(self, anomaly: Anomaly) -> set[str]:
         """The addresses that answered in the operations of an anomaly."""
         reported = (op.ext or {} for op in self._ops(anomaly))
         return {str(ext["broker"]) for ext in reported if "broker" in ext}
+
+    def errors(self, anomaly: Anomaly) -> set[str]:
+        """By what names the operations of an anomaly failed."""
+        failed = (op.error for op in self._ops(anomaly) if op.error)
+        return {
+            str(error[0]) if isinstance(error, list | tuple) else str(error) for error in failed
+        }
 
     def harms(self, anomaly: Anomaly) -> list[Harm]:
         """What an anomaly harmed: each message that was acknowledged, or what it names."""

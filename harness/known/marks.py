@@ -6,8 +6,8 @@ As `detectors`, in the wordings of 5.5.0. `causes` says which anomalies these ex
 import re
 from collections.abc import Sequence
 
-from maxq.harness.experiments.hunt.detectors import CUT, STARTED, broker
-from maxq.harness.experiments.hunt.run_artifacts import DAY_S, Event, seconds
+from maxq.harness.known.detectors import CUT, STARTED, broker
+from maxq.harness.known.run_artifacts import DAY_S, Event, seconds
 
 LOCAL = "local epoch entries is"
 NEW_HA_ADDRESS = "update master ha address"

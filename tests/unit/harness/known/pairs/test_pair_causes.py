@@ -6,14 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from maxq.checkers.core.api import Anomaly
+from maxq.checkers.core.api import Anomaly, Answer, Stretch
 from maxq.harness.contracts.target import Profile
-from maxq.harness.experiments.hunt.by_mode import known_as, known_in, labels
-from maxq.harness.experiments.hunt.causes import Traces
-from maxq.harness.experiments.hunt.pairs.pair_causes import PAIR_TIES
-from maxq.harness.experiments.hunt.run_artifacts import Event, RunArtifacts, events
+from maxq.harness.experiments.hunt.by_mode import labels
+from maxq.harness.known.causes import Traces
+from maxq.harness.known.naming import TIES, Naming, known_as, known_in
+from maxq.harness.known.run_artifacts import Event, RunArtifacts, events
+from maxq.harness.schedule.options import Options
 from maxq.histories.history import History
-from maxq.histories.op import Op
+from maxq.histories.op import NEMESIS, Op
 
 S = 1_000_000_000
 TARGET = "rocketmq:5.5.0"
@@ -75,11 +76,14 @@ class Pair:
 
     def run(self, profile: Profile = "P-SYNC", **logs: tuple[Event, ...]) -> Traces:
         named = {name.replace("_", "-"): events_ for name, events_ in logs.items()}
+        pair = Options(environment="local", seed=1, profile=profile, controllers=0, replicas=2)
+        settings = dict(pair.context().settings or {})
         return Traces(
             RunArtifacts(
                 logs={"n0": log((1, "RocketmqNamesrv - up")), **named},
                 history=History(self.ops),
                 profile=profile,
+                settings=settings,
                 back_end="dledger",
                 zero_wall_ms=RUN_BEGAN_MS,
                 pair=True,
@@ -94,7 +98,7 @@ def of(run: Traces, anomaly: Anomaly, target: str = TARGET) -> str:
 
 def test_every_known_anomaly_has_a_tie_of_its_cause() -> None:
     rows = known_in("pair")
-    assert all(row.shown in PAIR_TIES for row in rows)
+    assert all(row.shown in TIES for row in rows)
     assert len({row.what for row in rows}) == len(rows)
 
 
@@ -221,9 +225,80 @@ def test_each_question_to_producers_copies_a_half_message() -> None:
     assert of(pair.run(b1_0=log((60, CHECKED.format(7)))), twice) == "", "it had come by then"
 
 
+def test_what_is_said_of_a_finding() -> None:
+    pair = Pair()
+    twice = pair.anomaly("E9/committed-again", 20, 50, set="b0", value=7)
+    asked = pair.run(b1_0=log((30, CHECKED.format(7)))).artifacts
+    of_another = pair.run(b1_0=log((30, CHECKED.format(8)))).artifacts
+    gone = msgspec.structs.replace(asked, logs={})
+
+    def said(run: RunArtifacts, *targets: str) -> str:
+        return Naming(targets or (TARGET,), lambda: run)(twice)
+
+    what = "each question to producers copies a half message, and each copy is committed by itself"
+    assert said(asked) == f"known: RocketMQ #8158 ({what}), seen in 4.9.7 to 5.5.0"
+    assert said(of_another) == "", "same target and signature, and another cause"
+    assert said(gone).startswith("may be RocketMQ #8158"), "nothing shows its cause"
+    assert said(asked, "reference") == ""
+    assert said(asked, "reference", TARGET).startswith("known: ")
+
+
+def test_what_was_mended_is_not_known_of_later_releases() -> None:
+    pair = Pair()
+    lacks = pair.anomaly("A12/typed-topic-not-copied", 20, 50, node="b0-1")
+    line = "RocketmqBroker - SyncTopicConfig Exception\nonly add attribute is supported while creating topic"  # noqa: E501
+    run = pair.run(b0_1=log((30, line))).artifacts
+    [old, mixed, new] = [
+        Naming(targets, lambda: run)(lacks)
+        for targets in (["rocketmq:5.3.3"], ["rocketmq:5.3.3", TARGET], [TARGET])
+    ]
+    assert old.startswith("known: RocketMQ #9403, #9879, #9984 (")
+    assert old.endswith("seen in 5.3.2 to 5.3.3, mended in 5.4.0")
+    assert mixed.startswith("may be RocketMQ #9403")
+    assert new == ""
+    refused = pair.anomaly("A6/acting-refuses", 20, 50, set="b0", node="b0-1")
+    for error, known in (("TOPIC_NOT_EXIST", True), ("NO_PERMISSION", False)):
+        pair.ops[refused.ops[0]] = msgspec.structs.replace(
+            pair.ops[refused.ops[0]], error=[error, ""]
+        )
+        run = pair.run(b0_1=log((30, line))).artifacts
+        assert (known_as(refused, "rocketmq:5.3.3", Traces(run)) is not None) == known
+
+
 def test_a_slave_that_is_longer() -> None:
     pair = Pair()
     parted = pair.anomaly("S8/log-diverged", 20, 50, set="b0", nodes=["b0-0", "b0-1"])
     line = "RocketmqStore - master pushed offset not equal the max phy offset in slave, SLAVE: 9"
     assert of(pair.run(b0_1=log((30, line))), parted) == "a s"
     assert of(pair.run(b0_1=log((60, line))), parted) == ""
+
+
+def test_sends_that_wait_for_a_slave_that_stands_still() -> None:
+    pair = Pair()
+    pair.ops += [
+        Op("info", NEMESIS, "pause", "p", None, len(pair.ops), 10 * S, None),
+        Op(
+            "info",
+            NEMESIS,
+            "pause",
+            {"b0-1": {"holds": True}},
+            None,
+            len(pair.ops) + 1,
+            10 * S,
+            None,
+        ),
+    ]
+    stalled = Stretch(
+        f="send",
+        from_ns=12 * S,
+        until_ns=50 * S,
+        first=0,
+        last=1,
+        failed=20,
+        answers=(Answer(name="FLUSH_SLAVE_TIMEOUT", count=20, first_ns=12 * S, last_ns=50 * S),),
+    )
+    run = pair.run().artifacts
+    [told] = Naming((TARGET,), lambda: run).of_answers([stalled, stalled])
+    assert told.startswith("known: send: RocketMQ #3484, #1244 (")
+    before = msgspec.structs.replace(stalled, from_ns=2 * S, until_ns=9 * S)
+    assert not list(Naming((TARGET,), lambda: run).of_answers([before]))

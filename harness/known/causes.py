@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from maxq.checkers.core.api import Anomaly
-from maxq.harness.experiments.hunt.detectors import ASKED, CHANGED, CUT, ENTRIES, RUNNING, STARTED
-from maxq.harness.experiments.hunt.harm import END, Clock, Harm, Scene
-from maxq.harness.experiments.hunt.marks import (
+from maxq.checkers.core.promises import CLEAN
+from maxq.harness.known.detectors import ASKED, CHANGED, CUT, ENTRIES, RUNNING, STARTED
+from maxq.harness.known.harm import END, Clock, Harm, Scene
+from maxq.harness.known.marks import (
     LEAVES,
     LOCAL,
     NEW_HA_ADDRESS,
@@ -27,18 +28,20 @@ from maxq.harness.experiments.hunt.marks import (
     last_end,
     new_ha_address,
 )
-from maxq.harness.experiments.hunt.pair_marks import PAIR_MARKS, UNQUOTED
-from maxq.harness.experiments.hunt.run_artifacts import CONTROLLER, Event, RunArtifacts
+from maxq.harness.known.pair_marks import NOT_COPIED, PAIR_MARKS, UNQUOTED
+from maxq.harness.known.run_artifacts import CONTROLLER, Event, RunArtifacts
 
 SLACK_NS = 50_000_000  # lines are written a bit later than what they report
 WAITS_NS = 3_000_000_000  # a send, for its acknowledgements
 SLAVE = "Begin to change to slave"
 APPEND_FAILED, REFUSED, DIALS = "append failed", "current leader is:", "connect to master"
+NO_TOPIC = "TOPIC_NOT_EXIST"
+ATTRIBUTES = "only add attribute is supported while creating topic"  # a slave's, of a copy
 MARKS = (
-    CUT, STARTED, RUNNING, LOCAL, ASKED, CHANGED, *LEAVES, NEW_HA_ADDRESS, DIALS, APPEND_FAILED,
-    REFUSED, NO_NUMBER, NO_IDENTITY,
+    *PAIR_MARKS, CUT, STARTED, RUNNING, LOCAL, ASKED, CHANGED, *LEAVES, NEW_HA_ADDRESS, DIALS,
+    APPEND_FAILED, REFUSED, NO_NUMBER, NO_IDENTITY, ATTRIBUTES,
 )  # fmt: skip
-WITH_TRACES = (NO_NUMBER, UNQUOTED)
+WITH_TRACES = (NO_NUMBER, UNQUOTED, ATTRIBUTES)
 _LEADER = re.compile(r"current leader is:\{(\d+)\}, not \{(\d+)\}")
 
 
@@ -65,19 +68,21 @@ class Traces:
     """
 
     def __init__(self, artifacts: RunArtifacts) -> None:
+        self.artifacts = artifacts
         self.scene = Scene(artifacts.history)
-        self.profile = artifacts.profile
+        self.settings = artifacts.settings
         self.pair = artifacts.pair
-        self._marks = PAIR_MARKS if artifacts.pair else MARKS
         clock = Clock(artifacts.zero_wall_ms, artifacts.logs)
         self._logs = {
             node: list(self._timed(clock, log)) for node, log in sorted(artifacts.logs.items())
         }
+        # Whether there are logs whose times are known: what they do not show was not.
+        self.logged = clock.known
 
     def _timed(self, clock: Clock, log: Sequence[Event]) -> Iterator[tuple[int, str]]:
         """What of a log known causes are looked for in; nothing where its time is unknown."""
         for event in log:
-            if any(mark in event.text for mark in self._marks):
+            if any(mark in event.text for mark in MARKS):
                 at_ns = clock.ns(event.at)
                 if at_ns is not None:
                     # Traces behind a line go with it only where they are looked for.
@@ -267,8 +272,36 @@ def _lost_identity(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     )
 
 
-def _by_profile(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
-    return run.profile == "P-UNCLEAN"
+def _unclean(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    return run.settings.get(CLEAN.key) == "true"
+
+
+def of_sets(run: Traces, anomaly: Anomaly, harm: Harm) -> Iterator[tuple[str, Timed]]:
+    """The logs of an anomaly's set, whichever nodes it names; of those that answered it, where it
+    names no set."""
+    names = {harm.set} if harm.set else run.scene.sets_of(anomaly)
+    harms = [harm._replace(nodes=frozenset(), set=name) for name in sorted(names)]
+    return (each for one in harms for each in run.each(one))
+
+
+def offsets_not_read(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    """A slave could not read its master's consumer offsets before the harm was certain."""
+    return any(
+        at_ns <= harm.until_ns and NOT_COPIED in text and UNQUOTED in text
+        for _, log in of_sets(run, anomaly, harm)
+        for at_ns, text in log
+    )
+
+
+def attributes_not_copied(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    """A slave of the set gave up copying topics, since one has attributes, before the harm was
+    certain; and who was not served was told that there is no such topic."""
+    errors = run.scene.errors(anomaly)
+    return (not errors or NO_TOPIC in errors) and any(
+        at_ns <= harm.until_ns and ATTRIBUTES in text
+        for _, log in of_sets(run, anomaly, harm)
+        for at_ns, text in log
+    )
 
 
 def _by_two(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
@@ -286,6 +319,8 @@ TIES: dict[str, Tie] = {
     "stays-with-deposed-master": _stays,
     "epoch-file-empty": _does_not_start,
     "identity-empty": _lost_identity,
-    "elects-from-outside": _by_profile,
+    "elects-from-outside": _unclean,
     "each-grants-alone": _by_two,
+    "slave-cannot-read-offsets": offsets_not_read,
+    "attributes-not-copied": attributes_not_copied,
 }

@@ -3,13 +3,14 @@
 The ways in which committed offsets are lost have the numbers of docs/track-record.md.
 """
 
-from maxq.harness.experiments.hunt import pair_marks as marks
-from maxq.harness.experiments.hunt.detectors import Detector, broker, per_broker
-from maxq.harness.experiments.hunt.known import BY_DESIGN, TRACK, Known
-from maxq.harness.experiments.hunt.pairs.pair_detectors import blocked, returned_alone
+from maxq.harness.known import pair_marks as marks
+from maxq.harness.known.detectors import Detector, broker, per_broker
+from maxq.harness.known.known import BY_DESIGN, TRACK, Known
+from maxq.harness.known.known_findings import COMMITTED_AGAIN
+from maxq.harness.known.pairs.pair_detectors import blocked, returned_alone
 
-READS_NO_NUMBERS = ("rocketmq:5.5.0",)  # as keys of JSON, without quotes
-ALL = ("rocketmq:5.1.1", "rocketmq:5.3.3", *READS_NO_NUMBERS)
+READS_NO_NUMBERS = ("5.5.0",)  # as keys of JSON, without quotes
+ALL = ("5.1.1", "5.3.3", *READS_NO_NUMBERS)
 PAIR_EVIDENCE: dict[str, Detector] = {
     "cannot-read-offsets": broker(marks.REVERSE_FAILED, marks.UNQUOTED),
     "slave-cannot-read-offsets": broker(marks.NOT_COPIED, marks.UNQUOTED),
@@ -25,7 +26,7 @@ PAIR_KNOWN: tuple[Known, ...] = (
            "L6/lock-not-granted", "L8/expired-lock-kept", "L9/released-lock-kept"),
           READS_NO_NUMBERS, TRACK,
           "a master whose slave was read from never comes back", "cannot-read-offsets"),
-    Known(("P6/copied-offset-lost",), READS_NO_NUMBERS, "upstream #10284",
+    Known(("P6/copied-offset-lost",), READS_NO_NUMBERS, (10284,),
           "a slave cannot read its master's offsets once it was read from",
           "slave-cannot-read-offsets"),
     Known(("P4/acting-offset-lost", "O1/consumer-offset-regressed"), ALL, TRACK,
@@ -48,16 +49,20 @@ PAIR_KNOWN: tuple[Known, ...] = (
           "half-message-skipped"),
     Known(("E1/delayed-late", "E1/delayed-lost"), ALL, TRACK,
           "a delayed message that cannot be moved holds up those behind it", "level-blocked"),
-    Known(("A5/acting-not-readable",), ALL, BY_DESIGN,
+    Known(("A5/acting-not-readable",), (), BY_DESIGN,
           "consumers may not read from slaves", "slaves-not-read-from"),
-    Known(("A1/nobody-acts",), ALL, BY_DESIGN, "no slave may act", "slaves-do-not-act"),
-    Known(("L1/granted-too-soon", "L2/lease-overlap", "L7/granted-without-quorum"), ALL, BY_DESIGN,
+    Known(("A1/nobody-acts",), (), BY_DESIGN, "no slave may act", "slaves-do-not-act"),
+    Known(("L1/granted-too-soon", "L2/lease-overlap", "L7/granted-without-quorum"), (), BY_DESIGN,
           "locks are not strict: each broker grants by itself", "locks-not-strict"),
-    Known(("E9/committed-again",), ALL, "upstream #8158",
-          "each question to producers copies a half message, and each copy is committed by itself",
-          "copies-of-half-messages"),
-    Known(("S8/log-diverged", "A8/acknowledged-uncopied"), ALL, "upstream #3015",
+    COMMITTED_AGAIN,
+    Known(("S8/log-diverged", "A8/acknowledged-uncopied"), ALL, (3015,),
           "a slave that has more than its master counts as a copy", "slave-longer-than-master"),
-    Known(("A8/acknowledged-uncopied",), ALL, BY_DESIGN,
+    Known(("A12/typed-topic-not-copied", "A12/topic-not-copied", "A5/acting-not-readable",
+           "A6/acting-refuses"), ("5.3.2", "5.3.3"), (9403, 9879, 9984),
+          "slaves copy no topic once one has attributes",
+          "attributes-not-copied", "5.4.0"),
+    Known(("send/FLUSH_SLAVE_TIMEOUT",), ("4.9.1", "5.5.0"), (3484, 1244),
+          "sends stall while a slave that is connected takes nothing", "slave-takes-nothing"),
+    Known(("A8/acknowledged-uncopied",), (), BY_DESIGN,
           "without its slave a master acknowledges alone", "copies-not-waited-for"),
 )  # fmt: skip

@@ -50,12 +50,14 @@ def seconds(at: str) -> float:
 
 class RunArtifacts(msgspec.Struct, frozen=True, kw_only=True):
     """A run that is over. `zero_wall_ms` is the wall clock at time 0 of its history, in ms since
-    1970; None: unknown. A `pair` has no controllers."""
+    1970; None: unknown. A `pair` has no controllers. `settings` are the effective ones, by the keys
+    of ``maxq.checkers.core.promises``; `back_end` is what controllers agree by."""
 
     logs: dict[str, tuple[Event, ...]]
     history: History
     profile: Profile
-    back_end: str
+    settings: dict[str, str] = {}
+    back_end: str = ""
     zero_wall_ms: int | None = None
     pair: bool = False
 

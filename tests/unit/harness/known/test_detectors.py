@@ -7,7 +7,7 @@ import pytest
 
 from maxq.harness.experiments.hunt.by_mode import evidence
 from maxq.harness.experiments.hunt.decisions import DECISIONS
-from maxq.harness.experiments.hunt.run_artifacts import Event, RunArtifacts, events
+from maxq.harness.known.run_artifacts import Event, RunArtifacts, events
 from maxq.histories.history import History
 from maxq.histories.op import Op
 

@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from maxq.checkers.core.api import Anomaly
-from maxq.harness.experiments.hunt.causes import SLACK_NS, Tie, Timed, Traces
-from maxq.harness.experiments.hunt.harm import Harm
-from maxq.harness.experiments.hunt.pair_marks import (
+from maxq.checkers.core.promises import NO_DEGRADING, STRICT
+from maxq.checkers.evidence.acts import acts_of
+from maxq.harness.known.causes import SLACK_NS, Tie, Timed, Traces, of_sets
+from maxq.harness.known.harm import Harm
+from maxq.harness.known.pair_marks import (
     ACTS_NO_MORE,
     ALONE,
     BLOCKED,
     BOOTED,
     CHECKED,
     LONGER,
-    NOT_COPIED,
     OFFSETS,
     ONLINE,
     PUT_FAILED,
@@ -104,9 +105,7 @@ def _not_restarted(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
 def _stays_isolated(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     """A master whose last try to come online before the harm was certain failed for what it could
     not read."""
-    names = {harm.set} if harm.set else run.scene.sets_of(anomaly)
-    of_sets = [harm._replace(nodes=frozenset(), set=name) for name in sorted(names)]
-    for _, log in (each for of_set in of_sets for each in run.each(of_set)):
+    for _, log in of_sets(run, anomaly, harm):
         failed = False
         for at_ns, text in log:
             if at_ns <= harm.until_ns:
@@ -115,14 +114,6 @@ def _stays_isolated(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
         if failed:
             return True
     return False
-
-
-def _not_copied(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
-    return any(
-        at_ns <= harm.until_ns and NOT_COPIED in text and UNQUOTED in text
-        for _, log in run.each(harm._replace(nodes=frozenset()))
-        for at_ns, text in log
-    )
 
 
 def _skipped(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
@@ -165,6 +156,19 @@ def _longer(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     )
 
 
+def _stands_still(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    """A slave was suspended while sends failed, which needs no log."""
+    since_ns, until_ns = anomaly.detail.get("from_ns", 0), anomaly.detail.get("until_ns", 0)
+    return any(
+        act.effect == "held"
+        and act.fault.begun_ns <= until_ns
+        and (act.end_ns(node) or until_ns) >= since_ns
+        and run.scene.follows(node, act.fault.begun_ns)
+        for act in acts_of(run.artifacts.history)
+        for node in act.nodes
+    )
+
+
 def _unread(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     return any(UNREAD in text for _, log in run.each(harm) for _, text in log)
 
@@ -174,11 +178,11 @@ def _still(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
 
 
 def _not_strict(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
-    return run.profile == "P-ASYNC"
+    return run.settings.get(STRICT.key) == "false"
 
 
 def _degrades(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
-    return run.profile == "P-AUTO"
+    return run.settings.get(NO_DEGRADING.key) == "true"
 
 
 PAIR_TIES: dict[str, Tie] = {
@@ -188,11 +192,11 @@ PAIR_TIES: dict[str, Tie] = {
     "online-with-nobody": _empty_group,
     "cut-off-and-back": _not_restarted,
     "cannot-read-offsets": _stays_isolated,
-    "slave-cannot-read-offsets": _not_copied,
     "half-message-skipped": _skipped,
     "level-blocked": _blocked,
     "copies-of-half-messages": _copied,
     "slave-longer-than-master": _longer,
+    "slave-takes-nothing": _stands_still,
     "slaves-not-read-from": _unread,
     "slaves-do-not-act": _still,
     "locks-not-strict": _not_strict,

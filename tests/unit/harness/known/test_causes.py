@@ -7,10 +7,12 @@ import msgspec
 import pytest
 
 from maxq.checkers.core.api import Anomaly
-from maxq.harness.experiments.hunt.by_mode import fits, known_as, labels
-from maxq.harness.experiments.hunt.causes import Traces
-from maxq.harness.experiments.hunt.harm import Clock, Scene
-from maxq.harness.experiments.hunt.run_artifacts import Event, RunArtifacts, events
+from maxq.harness.experiments.hunt.by_mode import labels
+from maxq.harness.known.causes import Traces
+from maxq.harness.known.harm import Clock, Scene
+from maxq.harness.known.naming import fits, known_as
+from maxq.harness.known.run_artifacts import Event, RunArtifacts, events
+from maxq.harness.schedule.options import Options
 from maxq.histories.history import History
 from maxq.histories.op import Op
 
@@ -73,6 +75,9 @@ class Lost:
                 logs={"n0": log((1, "RocketmqNamesrv - up")), **named},
                 history=History(self.ops),
                 profile=profile,
+                settings=dict(
+                    Options(environment="local", seed=1, profile=profile).context().settings or {}
+                ),
                 back_end="dledger",
                 zero_wall_ms=RUN_BEGAN_MS,
             )

@@ -1,1 +1,0 @@
-"""Runs of the hunt without controllers: their decision tables, and what is known of them."""

@@ -1,0 +1,1 @@
+"""What is known of findings on Apache RocketMQ, and what nodes' logs show of it."""
