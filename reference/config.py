@@ -128,9 +128,7 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     enable_auto_in_sync_replicas: bool = False  # without controllers: fewer, if fewer are in sync
     total_replicas: Annotated[int, Meta(ge=1, le=1000)] = 1
     slave_read_enable: bool = False
-    access_message_in_memory_max_ratio: Share = (
-        40  # % of memory; what lies deeper slaves shall give
-    )
+    access_message_in_memory_max_ratio: Share = 40  # % of memory; what lies deeper slaves give
     slave_timeout: Millis = 3000  # ms that a send waits for replicas
     async_learner: bool = False
     sync_from_last_file: bool = False

@@ -20,9 +20,8 @@ BYTES_MAX = 262_144
 SCAN_MAX = 16_000  # units that one pull may skip by its filter
 HOLD_MS_MAX = 60_000  # of long polling, whatever the client asks for
 HELD_MAX = 10_000  # pulls of all clients that wait; others are answered at once
-MEMORY_BYTES = (
-    8 << 30
-)  # of a machine, whichever it is: what a broker suggests must not differ by it
+# Of a machine, whichever it is: what a broker suggests must not differ by it.
+MEMORY_BYTES = 8 << 30
 
 COMMIT_OFFSET, SUSPEND, SUBSCRIPTION, CLASS_FILTER, LITE_PULL = 1, 2, 4, 8, 16  # sysFlag
 
