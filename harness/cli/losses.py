@@ -15,7 +15,7 @@ from maxq.harness.cli.testing import resolved, said_of_files
 from maxq.harness.contracts.target import SHIPPED
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.environments.choose import SIMULATED
-from maxq.harness.experiments.losses import Losses, advice, table
+from maxq.harness.experiments.losses import Losses, table
 from maxq.harness.run import doctor
 from maxq.harness.schedule.options import Options
 from maxq.histories.store import write_whole
@@ -83,7 +83,7 @@ def losses(**given: Any) -> int:
             f"{options.running} in {options.environment}, {_settings(options)}; "
             f"{options.timing} timing, {options.time_limit_ns // 1_000_000_000} s a fault", "",
             *table(found.rows()),
-            *(line for row in found.rows() for line in advice(row, found.trials(row.fault))),
+            *found.advice(),
         ))  # fmt: skip
         write_whole(place.store.resolve() / FOLDER / MARKDOWN, f"{text}\n".encode())
         echo(text)

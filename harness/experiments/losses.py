@@ -31,6 +31,7 @@ from maxq.harness.schedule.options import Options
 HEAD = ("fault", "strikes", "lost of acknowledged", "shown, then gone", "unavailable for at most",
         "broken promises")  # fmt: skip
 ERROR_MAX = 600  # characters of why a run did not come up
+ALL_SET = "every setting that could have kept these messages is set so already"
 NO_STRIKE = "not measured (no strike)"
 
 
@@ -149,6 +150,18 @@ class Losses:
                 return Job(row.fault, fix, len(tried.get(fix, ())))
         return None
 
+    def advice(self) -> Iterator[str]:
+        """What other settings would have kept, under each fault that lost something, or why that is
+        not known."""
+        for row in self.rows():
+            if trials := self.trials(row.fault):
+                yield from said_of_trials(row.fault, trials)
+            elif row.messages.lost or row.messages.gone:
+                alone = fixes.singles(self._of(Job(row.fault)))
+                left = ", ".join(map(str, alone))
+                said = f"--try-fix 1 makes the run again with {left}, one at a time"
+                yield f"\n{row.fault}: {said if alone else ALL_SET}"
+
     def _tried(self, fault: str) -> dict[fixes.Fix, list[Row]]:
         """The runs with each change that was tried."""
         alone = fixes.singles(self._of(Job(fault)))
@@ -249,14 +262,12 @@ def _errors(rows: Sequence[Row]) -> dict[str, list[str]]:
     return found
 
 
-def advice(row: Row, trials: Sequence[fixes.Trial]) -> Iterator[str]:
+def said_of_trials(fault: str, trials: Sequence[fixes.Trial]) -> Iterator[str]:
     """What trying said of settings under a fault that lost something, a line each."""
-    if not trials:
-        return
     kept = sum(trial.kept for trial in trials)
     yield ""
     of = f"{kept} of {len(trials)} kept everything"
-    yield f"The run of {row.fault} again, with other settings ({of}):"
+    yield f"The run of {fault} again, with other settings ({of}):"
     width = max(len(trial.fix) for trial in trials)
     for trial in trials:
         yield f"  {'kept' if trial.kept else '    '}  {trial.fix:{width}}  {trial.said}"

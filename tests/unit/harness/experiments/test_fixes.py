@@ -1,5 +1,8 @@
 """Which settings are tried where something was lost, and in which order."""
 
+from pathlib import Path
+
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +17,7 @@ from maxq.harness.experiments.fixes import (
     pairs,
     singles,
 )
-from maxq.harness.experiments.losses import Row, advice
+from maxq.harness.experiments.losses import ALL_SET, Losses, Row, _source, said_of_trials
 from maxq.harness.schedule.options import Options
 
 SHIPPED = Options(environment="simulated", seed=1, profile="P-SHIPPED")
@@ -71,11 +74,12 @@ def test_what_was_not_judged_has_kept_nothing() -> None:
 
 
 def test_advice_is_what_was_tried() -> None:
-    row = Row(fault="kill", repeat="maxq test", source="x")
     lost = Lost(lost=3, acknowledged=90, gone=2, why="")
     kept = Lost(lost=0, acknowledged=80, gone=0, why="")
     lines = list(
-        advice(row, [Trial(fix="a=1", messages=(kept,)), Trial(fix="b=2", messages=(lost,))])
+        said_of_trials(
+            "kill", [Trial(fix="a=1", messages=(kept,)), Trial(fix="b=2", messages=(lost,))]
+        )
     )
     assert lines == [
         "",
@@ -83,7 +87,20 @@ def test_advice_is_what_was_tried() -> None:
         "  kept  a=1  0 of 80 lost",
         "        b=2  3 of 90 lost, 2 shown and then gone",
     ]
-    assert list(advice(row, [])) == []
+
+
+def test_a_loss_without_trials_says_how_to_try(tmp_path: Path) -> None:
+    """Nothing where nothing was lost; of the strongest settings there are none to try."""
+    lost = Lost(lost=3, acknowledged=90, gone=0, why="")
+    every = {key: value for settings in WITH_CONTROLLERS for key, value in settings}
+    weak, strong = SHIPPED, msgspec.structs.replace(SHIPPED, keys=every)
+    for given_, said in ((weak, "--try-fix 1 makes the run again with "), (strong, ALL_SET)):
+        options = msgspec.structs.replace(given_, nemesis=("kill",))
+        found = Losses(tmp_path, options)
+        assert list(found.advice()) == []
+        row = Row(fault="kill", repeat=options.command(), source=_source(), messages=lost)
+        found._all[row.repeat] = row
+        assert said in "".join(found.advice())
 
 
 def test_each_change_is_of_settings_that_count() -> None:
