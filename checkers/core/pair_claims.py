@@ -130,7 +130,7 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         undisturbed=True,
         timed=True,
         checker="rejoining",
-        mutants=("never_dials_again",),
+        mutants=("never_dials_again", "stays_behind_trim"),
     ),
     Claim(
         id="P1",

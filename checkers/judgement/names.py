@@ -81,6 +81,7 @@ ANOMALIES: Mapping[str, str] = {
     "acting-lacks-message": "A5",
     "acting-refuses": "A6",
     "slave-stands-still": "A11",
+    "slave-behind-trim": "A11",
     "topic-not-copied": "A12",
     "typed-topic-not-copied": "A12",
     "isolated-listed": "P1",

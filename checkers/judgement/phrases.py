@@ -206,6 +206,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a slave copied nothing of its master's log",
         "{n} times a slave copied nothing of its master's log",
     ),
+    "slave-behind-trim": (
+        "a slave copied nothing, since its log ends before its master's begins",
+        "{n} times a slave copied nothing, since its log ends before its master's begins",
+    ),
     "topic-not-copied": (
         "a slave does not keep topics of its master",
         "{n} slaves do not keep topics of their master",

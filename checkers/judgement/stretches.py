@@ -50,6 +50,7 @@ UNSERVED: Mapping[str, str] = {
     "master-not-replaced": "send",
     "dead-master-stays": "send",
     "silent-member-stays": "send",
+    "slave-behind-trim": "send",
     "acting-not-readable": "poll",
     "lock-not-granted": ACQUIRE,
 }

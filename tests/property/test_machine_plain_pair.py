@@ -50,7 +50,7 @@ class PairMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.now, self.links, self.tickets, self.byte = 0, 0, 0, 0
-        self.log = b""
+        self.log, self.begins = b"", 0
         self.slaves = [Slave(1), Slave(2)]
         self.waits: dict[int, tuple[int, int]] = {}  # ticket -> end, copies
         self.master = self.fresh()
@@ -60,7 +60,7 @@ class PairMachine(RuleBasedStateMachine):
     def fresh(self) -> PlainMaster:
         end = PhyOffset(len(self.log))
         self.synced = end
-        return PlainMaster(settings=CONFIG, start=PhyOffset(0), end=end, counted=end)
+        return PlainMaster(settings=CONFIG, start=PhyOffset(self.begins), end=end, counted=end)
 
     # Carrying out.
 
@@ -111,6 +111,9 @@ class PairMachine(RuleBasedStateMachine):
                     slave.link, slave.asks = 0, False
                 case events.SendReport():
                     slave.up.append(effect.offset)
+                case events.Empty():
+                    assert slave.start + len(slave.log) < self.begins, "it could be continued"
+                    slave.start, slave.log = 0, b""
                 case events.Append():
                     if not slave.log:
                         slave.start = effect.start
@@ -167,8 +170,16 @@ class PairMachine(RuleBasedStateMachine):
             slave.asks, end = False, PhyOffset(len(self.log))
             if slave.start + len(slave.log) > end and slave.frozen is None:
                 slave.frozen = slave.log
-            bounds = events.Bounds(link=slave.core.link, start=PhyOffset(0), end=end)
+            bounds = events.Bounds(link=slave.core.link, start=PhyOffset(self.begins), end=end)
             self.follow(slave, bounds)
+
+    @rule()
+    def the_master_deletes_old_files(self) -> None:
+        """As far as no connected slave still copies."""
+        start = min(self.master.copied, self.synced) // CONFIG.file_size * CONFIG.file_size
+        if start > self.begins:
+            self.begins = start
+            self.lead(events.Trimmed(start=PhyOffset(start)))
 
     @rule(number=SLAVES)
     def a_link_is_cut(self, number: int) -> None:

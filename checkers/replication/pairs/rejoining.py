@@ -6,8 +6,9 @@ slave has noticed that its old connection is dead, and dialled again.
 
 A slave stands still if it gives one end of its log in two answers `STILL_NS` apart, of which the
 second was asked for in that time, and its master, asked before the first, had more already. A
-slave that copies slowly moves. A run that deletes old files is not judged: a slave that was away
-for too long copies no more, by design; nor is one that sets after what silence a link is dead.
+slave that copies slowly moves. Who was away until its master had deleted what comes next in its
+log is named apart: RocketMQ's slaves then copy nothing for ever, and sends that wait for them are
+answered FLUSH_SLAVE_TIMEOUT. A run that sets after what silence a link is dead is not judged.
 
 Claim: A11 (docs/spec/acting-master.md 8.3), of brokers without controllers.
 """
@@ -16,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import Sighting, replica_sightings
 from maxq.checkers.evidence.quiescence import Lull
 from maxq.checkers.evidence.verdicts import Case, Found, rule
@@ -30,6 +32,7 @@ JOINED_NS = {"fast": 20_000_000_000, "stock": 35_000_000_000}
 SILENCE_KEY = "broker:haHousekeepingInterval"
 STILL_NS = 10_000_000_000
 Said = Sighting[ReplicaView]
+Still = tuple[Said, Said, Said]  # the master with more, the slave then, the slave later
 
 
 class Rejoining:
@@ -47,8 +50,9 @@ class Rejoining:
 
 def _case(history: History, context: Context) -> Case:
     case = Case(judged={"A11": 0})
-    if SILENCE_KEY in context.by_hand or any(op.f == TRIM for op in history.nemesis):
+    if SILENCE_KEY in context.by_hand:
         return case
+    trims = [look for look in faults(history) if look.f == TRIM and look.ended is not None]
     joined_ns = JOINED_NS.get(context.timing, JOINED_NS["stock"])
     said: dict[str, list[Said]] = defaultdict(list)
     for s in replica_sightings(history):
@@ -57,21 +61,21 @@ def _case(history: History, context: Context) -> Case:
         for name, nodes in sorted(context.broker_sets.items()):
             if nodes[0] in lull.state.gone:
                 continue
-            for found in _judged(name, nodes, lull, said, joined_ns):
+            for still in _judged(nodes, lull, said, joined_ns):
                 case.judged["A11"] += 1
-                case.found.extend([found] if found is not None else [])
+                case.found.extend([_stands(name, *still, trims)] if still is not None else [])
     case.counts = {"answers-A11": case.judged["A11"]}
     return case
 
 
 def _judged(
-    name: str,
     nodes: Sequence[str],
     lull: Lull,
     said: Mapping[str, Sequence[Said]],
     joined_ns: int,
-) -> Iterator[Found | None]:
-    """Of each slave of a set that could be seen to stand still in a lull: whether it did."""
+) -> Iterator[Still | None]:
+    """Of each slave of a set that could be seen to stand still in a lull: what shows that it
+    did."""
     of_master = _within(lull, said.get(nodes[0], ()))
     online = next((s for s in of_master if s.view.isolated is not True), None)
     if online is None:
@@ -80,7 +84,7 @@ def _judged(
     for node in (n for n in nodes[1:] if n not in lull.state.gone):
         late = [s for s in _within(lull, said.get(node, ())) if s.begun_ns >= since_ns]
         if late:
-            yield _still(name, of_master, _within(lull, said[node]), late)
+            yield _still(of_master, _within(lull, said[node]), late)
 
 
 def _within(lull: Lull, said: Sequence[Said]) -> list[Said]:
@@ -88,24 +92,45 @@ def _within(lull: Lull, said: Sequence[Said]) -> list[Said]:
 
 
 def _still(
-    name: str, of_master: Sequence[Said], of_slave: Sequence[Said], late: Sequence[Said]
-) -> Found | None:
+    of_master: Sequence[Said], of_slave: Sequence[Said], late: Sequence[Said]
+) -> Still | None:
     """What shows that a slave stands still; None if nothing does."""
     for last in late:
         had = next((m for m in of_master if m.view.end > last.view.end), None)
         first = next((s for s in of_slave if had is not None and s.begun > had.at), last)
         still = first.view.end == last.view.end and last.begun_ns - first.at_ns >= STILL_NS
         if had is not None and still:
-            return _stands(name, had, first, last)
+            return had, first, last
     return None
 
 
-def _stands(name: str, had: Said, first: Said, last: Said) -> Found:
+def _stands(name: str, had: Said, first: Said, last: Said, trims: Sequence[Fault]) -> Found:
+    master, slave, end = had.view.node, last.view.node, last.view.end
+    detail = {"set": name, "node": slave, "end": end}
+    ops = (had.at, first.at, last.at)
+    for trim in trims:
+        begins = _begins(trim, master)
+        if trim.ended is not None and end < begins:
+            still_s = (last.begun_ns - first.at_ns) / 1e9
+            said = (
+                f"{slave} runs beside its master and copies nothing: its log ends at byte "
+                f"{end:,} (op {first.at}), and still does {still_s:.1f} s later (op {last.at}); "
+                f"that of {master} begins at byte {begins:,}, as older files got too old (op "
+                f"{trim.ended}). What lies between is nowhere."
+            )
+            return Found("A11", "slave-behind-trim", (trim.ended, *ops), said,
+                         {**detail, "begins": begins})  # fmt: skip
     said = (
         f"Broker set {name}: {had.view.node}, its master, had a log up to byte {had.view.end} (op "
         f"{had.at}); that of {last.view.node}, which runs beside it, undisturbed, ends at byte "
         f"{last.view.end} (op {first.at}), and still does "
         f"{(last.begun_ns - first.at_ns) / 1e9:.1f} s later (op {last.at}): it copies nothing."
     )
-    detail = {"set": name, "node": last.view.node, "end": last.view.end}
-    return Found("A11", "slave-stands-still", (had.at, first.at, last.at), said, detail)
+    return Found("A11", "slave-stands-still", ops, said, detail)
+
+
+def _begins(trim: Fault, node: str) -> int:
+    """Where a node's log begins once its old files are deleted; 0: they are those of another."""
+    proof = trim.result.get(node) if isinstance(trim.result, dict) else None
+    aged = proof.get("aged-to") if isinstance(proof, dict) else None
+    return aged if isinstance(aged, int) else 0

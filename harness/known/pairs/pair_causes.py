@@ -5,6 +5,7 @@ which a master that returns loses offsets (R1 to R6) are told apart by what it w
 online last before the loss was seen: which members it asked, and of which it took the offsets.
 """
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -31,6 +32,9 @@ from maxq.harness.known.pair_marks import (
     UNREAD,
     reversals,
 )
+
+# A shorter slave writes such a line as well.
+_ENDS = re.compile(rf"{LONGER}, SLAVE: (\d+) MASTER: (\d+)")
 
 
 class Return(NamedTuple):
@@ -150,7 +154,7 @@ def _copied(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
 
 def _longer(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     return any(
-        at_ns <= harm.until_ns and LONGER in text
+        at_ns <= harm.until_ns and (ends := _ENDS.search(text)) and int(ends[1]) > int(ends[2])
         for _, log in run.each(harm._replace(nodes=frozenset()))
         for at_ns, text in log
     )

@@ -61,6 +61,8 @@ PAIR_KNOWN: tuple[Known, ...] = (
            "A6/acting-refuses"), ("5.3.2", "5.3.3"), (9403, 9879, 9984),
           "slaves copy no topic once one has attributes",
           "attributes-not-copied", "5.4.0"),
+    Known(("A11/slave-behind-trim",), ("4.3.0", "4.4.0", "5.5.0"), (3388,),
+          "a slave that comes back behind its master's first byte is never sent one"),
     Known(("send/FLUSH_SLAVE_TIMEOUT",), ("4.9.1", "5.5.0"), (3484, 1244),
           "sends stall while a slave that is connected takes nothing", "slave-takes-nothing"),
     Known(("A8/acknowledged-uncopied",), (), BY_DESIGN,

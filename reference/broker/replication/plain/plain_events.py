@@ -212,11 +212,15 @@ class Append(Record):
     data: bytes
 
 
+class Empty(Record):
+    """Empty the log: its master has nothing more that could continue it."""
+
+
 class Sync(Record):
     """Make the log durable beside all else; then deliver `Synced`."""
 
     link: int
 
 
-SlaveEffect = Dial | Ask | Hangup | SendReport | Append | Sync | Trace
+SlaveEffect = Dial | Ask | Hangup | SendReport | Append | Empty | Sync | Trace
 SlavePhase = Literal["stopped", "waiting", "dialling", "asking", "syncing", "transfer"]

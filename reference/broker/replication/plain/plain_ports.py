@@ -226,6 +226,8 @@ class PlainClient:
                 case events.Append():
                     if not await self._append(group, effect):
                         return
+                case events.Empty():
+                    await self._access.truncate(PhyOffset(0))
                 case events.Sync():
                     group.create_task(self._sync(effect))
                 case events.Trace():

@@ -6,8 +6,10 @@ with it, and speaks only if its own log lies within. Longer than its master's, i
 has lost: it says so, stays out, and overwrites nothing; nor does it come back when the master's log
 has grown, which then has other bytes there. Logs of one length and other bytes are not told apart.
 
-An empty log may begin anywhere: RocketMQ's master sends its last file only. Then the connection is
-left, until the ends of the queues are known (`maxq.reference.broker.membership.metadata_sync`).
+A log that ends before its master's begins is emptied: all of it got old there, and nothing can
+continue it. An empty log may begin anywhere: RocketMQ's master sends its last file only. Then the
+connection is left, until the ends of the queues are known
+(`maxq.reference.broker.membership.metadata_sync`).
 
 Bytes are reported when they are in the log, in a durable broker (SYNC_FLUSH) when they are on the
 disk. Offsets are bytes of the commit log, ends exclusive; times are ns of the node's monotonic
@@ -25,6 +27,7 @@ from maxq.reference.broker.replication.plain.plain_events import (
     Bounds,
     Connected,
     Dial,
+    Empty,
     Follow,
     Hangup,
     Lost,
@@ -153,11 +156,20 @@ class PlainSlave:
         if fault:
             return self._stay_out(now_ns, fault)
         self.out = ""
+        emptied = self._emptied(event)
         if self.durable:
             self._enter(now_ns, "syncing")
-            return self._sync()
+            return [*emptied, *self._sync()]
         self._enter(now_ns, "transfer")
-        return [self._report(now_ns, self.end)]
+        return [*emptied, self._report(now_ns, self.end)]
+
+    def _emptied(self, master: Bounds) -> list[SlaveEffect]:
+        """Begin anew where all that this log has got old at its master, and what comes next has."""
+        if not 0 < self.end < master.start:
+            return []
+        why = f"{self.end} bytes, the master's log begins at {master.start}"
+        self.end = PhyOffset(0)
+        return [Empty(), Trace(name="ha.slave.resync", why=why)]
 
     def _stay_out(self, now_ns: int, why: str) -> list[SlaveEffect]:
         """Leave, and ask again after a pause; said once."""
@@ -174,8 +186,6 @@ class PlainSlave:
             return f"this log ends at {self.end}, {theirs}: it has what that one has lost"
         if self._longer:
             return f"this log was longer than the master's: other bytes before {self.end}"
-        if 0 < self.end < master.start:
-            return f"this log ends at {self.end}, {theirs}: what is between is deleted there"
         return ""
 
     # Transfer.

@@ -174,7 +174,7 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "A4": ("slave-took-message",),
     "A5": ("acting-not-readable", "acting-lacks-message"),
     "A6": ("acting-refuses",),
-    "A11": ("slave-stands-still",),
+    "A11": ("slave-stands-still", "slave-behind-trim"),
     "A12": ("topic-not-copied", "typed-topic-not-copied"),
     "P1": ("isolated-listed",),
     "P2": ("stays-isolated",),

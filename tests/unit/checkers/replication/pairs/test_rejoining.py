@@ -8,6 +8,8 @@ from pair_histories import rejoined
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.replication.pairs.rejoining import Rejoining
 from maxq.histories.fault_facts import TRIM
+from maxq.histories.history import History
+from maxq.histories.op import NEMESIS, Op
 
 CONTEXT = Context(
     broker_sets={"b0": ("b0-0", "b0-1")},
@@ -46,8 +48,24 @@ def test_beside_a_master_that_is_isolated_nothing_is_judged() -> None:
     assert judge(rejoined(*[50] * 8, isolated=True)).of("no occasion") == ("A11",)
 
 
-def test_where_old_files_are_deleted_nothing_is_judged() -> None:
-    assert judge(rejoined(*[50] * 8, also=TRIM)).of("no occasion") == ("A11",)
+@pytest.mark.parametrize(
+    ("node", "to", "name"),
+    [
+        ("b0-0", 70, "slave-behind-trim"),
+        ("b0-0", 50, "slave-stands-still"),  # what comes next is there
+        ("b0-1", 70, "slave-stands-still"),  # old files of its own
+    ],
+)
+def test_a_slave_whose_log_ends_before_its_masters_begins(node: str, to: int, name: str) -> None:
+    r = rejoined(*[50] * 8)
+    trim = [
+        Op("info", NEMESIS, TRIM, "t", time=SECOND_NS),
+        Op("info", NEMESIS, TRIM, {node: {"holds": True, "aged-to": to}}, time=SECOND_NS),
+    ]
+    ops = [msgspec.structs.replace(op, index=n) for n, op in enumerate([*trim, *r.ops])]
+    [found] = Rejoining().check(History(ops), CONTEXT).anomalies
+    assert found.name == name
+    assert found.detail.get("begins") == (70 if name == "slave-behind-trim" else None)
 
 
 def test_where_links_are_dead_after_another_silence_nothing_is_judged() -> None:
