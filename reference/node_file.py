@@ -19,6 +19,7 @@ from maxq.reference.config import (
 from maxq.reference.wire.files import decode_properties
 
 NO_WAITING = "without controllers only brokerRole=SYNC_MASTER waits for copies; ignored"
+ABOVE_FULL = "is above diskSpaceWarningLevelRatio, from which on young files go as well; ignored"
 NO_SET = "without enableControllerMode=true there is no SyncStateSet; ignored"
 
 
@@ -59,15 +60,6 @@ def _with_controller(content: bytes, file: str) -> tuple[tuple[NodeConfig, ...],
 
 def _check_broker(config: BrokerConfig, content: bytes, file: str) -> list[str]:
     """Refuse settings that exclude each other; returns what is without effect."""
-    forcibly, warning = (
-        config.disk_space_clean_forcibly_ratio,
-        config.disk_space_warning_level_ratio,
-    )
-    if forcibly > warning:
-        raise ConfigError(
-            f"{file}: diskSpaceCleanForciblyRatio={forcibly} is above "
-            f"diskSpaceWarningLevelRatio={warning}"
-        )
     lines = {entry.key: (entry.line, entry.value) for entry in decode_properties(content)}
     if config.enable_controller_mode:
         if not config.controller_addr.strip(";"):
@@ -75,14 +67,21 @@ def _check_broker(config: BrokerConfig, content: bytes, file: str) -> list[str]:
         faults = _faults_with_controllers(config)
     else:
         faults = _faults_alone(config)
+    faults |= _of_no_effect(config)
     warnings = []
     for key, fault in faults.items():
         line, value = lines.get(key, (0, ""))
         said = f"{file}:{line}: {key}={value} {fault}" if line else f"{file}: {key} {fault}"
-        if fault not in (NO_SET, NO_WAITING):
+        if fault not in (NO_SET, NO_WAITING, ABOVE_FULL):
             raise ConfigError(said)
         warnings.append(said.replace(f" {fault}", f": {fault}"))
     return warnings
+
+
+def _of_no_effect(config: BrokerConfig) -> dict[str, str]:
+    """What has no effect with controllers or without, by the key to blame."""
+    above = config.disk_space_clean_forcibly_ratio > config.disk_space_warning_level_ratio
+    return {"diskSpaceCleanForciblyRatio": ABOVE_FULL} if above else {}
 
 
 def _faults_with_controllers(config: BrokerConfig) -> dict[str, str]:

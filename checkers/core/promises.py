@@ -110,6 +110,7 @@ NEUTRAL = frozenset(
         "broker:brokerNotActiveTimeoutMillis",
         "broker:registerNameServerPeriod",
         "broker:registerBrokerTimeoutMills",
+        "broker:totalReplicas",
         "broker:commitIntervalCommitLog",
         "broker:commitCommitLogLeastPages",
         "broker:commitCommitLogThoroughInterval",

@@ -30,6 +30,7 @@ from maxq.harness.cluster.ways import Ways
 from maxq.harness.contracts.cluster import Part
 from maxq.harness.contracts.environment import Environment, MachineSpec, MissingCapability, Role
 from maxq.harness.contracts.target import Node, Settings, Target
+from maxq.harness.targets.reference import routeless_ms
 from maxq.reference.rpc import Dial
 
 T = TypeVar("T")
@@ -58,7 +59,8 @@ class Deployment:
         self.ages = Ages(self.processes)
         self.releases = Releases(environment, self.processes, target, settings)
         self.queries = Inquiry(environment, self.processes, settings.cluster)
-        self._topics = Topics(environment, self.processes, self.queries)
+        route_s = START_TIMEOUT_S + routeless_ms(settings) / 1000
+        self._topics = Topics(environment, self.processes, self.queries, route_s)
         self.permissions = Permissions(environment, self.processes, self._topics.made)
 
     # Life.

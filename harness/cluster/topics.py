@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
-from maxq.harness.cluster.processes import START_TIMEOUT_S, Nodes
+from maxq.harness.cluster.processes import Nodes
 from maxq.harness.cluster.queries import Inquiry, SetupFailed, leads_now
 from maxq.harness.contracts.environment import Environment, Role
 from maxq.harness.contracts.error_classes import error_of
@@ -46,12 +46,16 @@ class Topics:
         environment: how brokers are asked.
         nodes: who is asked.
         inquiry: what the cluster says of itself.
+        route_s: how long routes may take to appear.
     """
 
-    def __init__(self, environment: Environment, nodes: Nodes, inquiry: Inquiry) -> None:
+    def __init__(
+        self, environment: Environment, nodes: Nodes, inquiry: Inquiry, route_s: float
+    ) -> None:
         self._environment = environment
         self._nodes = nodes
         self._inquiry = inquiry
+        self._route_s = route_s
         self._made: list[str] = []
 
     def made(self) -> list[str]:
@@ -99,10 +103,10 @@ class Topics:
                 request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
                 of_topic = sets[:1] if topic in alone else sets
                 left.append(await self._create(pool, f"topic {topic}", request, of_topic))
-                if not await until(partial(self._routed, pool, topic, of_topic), START_TIMEOUT_S):
+                if not await until(partial(self._routed, pool, topic, of_topic), self._route_s):
                     raise SetupFailed(
                         f"topic {topic} is not routed to broker sets {', '.join(of_topic)} after "
-                        f"{START_TIMEOUT_S:.0f} s"
+                        f"{self._route_s:.0f} s"
                     )
 
             self._made += topics

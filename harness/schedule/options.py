@@ -20,7 +20,7 @@ from maxq.harness.contracts.target import (
 )
 from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
 from maxq.harness.targets import known_keys
-from maxq.harness.targets.reference import effective, eviction_ms, registration_ms
+from maxq.harness.targets.reference import effective, eviction_ms, registration_ms, slower_ms
 from maxq.harness.targets.rocketmq.releases import (
     NODE_COMPONENTS,
     PREFIX,
@@ -39,8 +39,7 @@ EVICTION_MARGIN_MS = 2000  # for the delivery of the last heartbeat, and for a m
 CHECK_S = 5.0  # the check and the margin alone, with fast timing
 OK_SHARE_OF_SCRIPT_MIN = 0.03  # of a schedule's, which may be full of faults from end to end
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
-HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskType"
-HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
+FLUSH = "broker:flushDiskType"
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
 COMMITTERS = 4  # of the workload offsets
@@ -257,7 +256,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             lock_lease_ns=LOCK_LEASE_MS * 1_000_000,
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
             recovery_ns=round(self.recovery_s * 1e9),
-            shrink_ns=round((self._shrink_s() + self._slower_s()) * 1e9),
+            shrink_ns=round((self._shrink_s() + self._slower_s) * 1e9),
             eviction_ns=(eviction_ms(self.settings()) + EVICTION_MARGIN_MS) * 1_000_000,
             relisting_ns=(registration_ms(self.settings()) + RESCAN_MS + EVICTION_MARGIN_MS)
             * 1_000_000,
@@ -289,19 +288,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def recovery_s(self) -> float:
         """How long a cluster may take after the last heal until everything is as promised."""
-        return RECOVERY_S[self.timing] + self._slower_s()
+        return RECOVERY_S[self.timing] + self._slower_s
 
     def _shrink_s(self) -> float:
         """How long a silent member may stay in a SyncStateSet."""
         slowest = max(map(catch_up_s, self.targets))
         return max(SHRINK_S[self.timing], slowest + CHECK_S)
 
+    @property
     def _slower_s(self) -> float:
-        """How much later it is noticed that a broker is silent than with the timing's heartbeats:
-        by the controllers, and by those who rely on them."""
-        set_to = self.keys.get(HEARTBEAT)
-        usual = HEARTBEAT_S[self.timing]
-        return 0.0 if set_to is None else max(0.0, 2 * (int(set_to) / 1000 - usual))
+        return slower_ms(self.settings()) / 1000
 
     @property
     def settle_ns(self) -> int:

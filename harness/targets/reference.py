@@ -23,7 +23,7 @@ from maxq.harness.contracts.target import (
     Settings,
     plan,
 )
-from maxq.reference.java_keys import LOCK_LEASE
+from maxq.reference.java_keys import LOCK_LEASE, keys_of
 from maxq.reference.wire.frame import VERSION
 
 LOG_FILE_BYTES = 16 << 20  # small, so that stores can be collected
@@ -105,7 +105,21 @@ ALONE = {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
 NOT_ACTIVE_MS, UNNAMED_MS, SCAN_MS = 10_000, 120_000, 5_000
 # After how long a broker registers again, and what RocketMQ makes of a shorter time.
 REGISTRATION, REGISTRATION_MS, REGISTRATION_MIN_MS = "registerNameServerPeriod", 30_000, 10_000
+ROUTELESS_S = 45  # with needWaitForService
 
+# What a cluster waits for before it notices a fault, elects and copies again.
+PERIODS: dict[Role, tuple[str, ...]] = {
+    Role.NAMESRV: ("scanNotActiveBrokerInterval",),
+    Role.CONTROLLER: tuple(TIMINGS["fast"][Role.CONTROLLER]),
+    Role.BROKER: (
+        "controllerHeartBeatTimeoutMills", "brokerHeartbeatInterval", "sendHeartbeatTimeoutMillis",
+        "syncBrokerMetadataPeriod", "syncControllerMetadataPeriod", "checkSyncStateSetPeriod",
+        "haMaxTimeSlaveNotCatchup", "haSendHeartbeatInterval", "haHousekeepingInterval",
+        "slaveTimeout", "registerBrokerTimeoutMills",
+        "brokerNotActiveTimeoutMillis", "syncBrokerMemberGroupPeriod", "commitIntervalCommitLog",
+        "commitCommitLogThoroughInterval",
+    ),
+}  # fmt: skip
 # A run keeps what it wrote, however full the machine's own partition is.
 KEEPING = {
     "cleanFileForciblyEnable": "false",
@@ -218,6 +232,32 @@ def registration_ms(settings: Settings) -> int:
     brokers = (n for n in nodes if Role.BROKER in n.roles)
     every = [properties(n, settings, addresses, "").get(REGISTRATION) for n in brokers]
     return max(REGISTRATION_MIN_MS, *(int(ms or REGISTRATION_MS) for ms in every))
+
+
+def slower_ms(settings: Settings) -> int:
+    """How much later than with the timing's own periods a cluster is over a fault: twice what each
+    period is longer, as one may have just begun, and what a name server gives no routes for."""
+    usual = msgspec.structs.replace(settings, keys={})
+    nodes = [n for n in plan(settings.topology) if not n.spare]
+    addresses = {n.name: n.name for n in nodes}
+    longer: dict[str, int] = {}
+    for node in nodes:
+        now, was = (properties(node, of, addresses, "") for of in (settings, usual))
+        for role in node.roles:
+            for key in PERIODS[role]:
+                shipped = keys_of(role.value)[key][-1].default
+                more = int(now.get(key, shipped)) - int(was.get(key, shipped))
+                longer[key] = max(more, longer.get(key, 0))
+    return 2 * sum(longer.values()) + routeless_ms(settings)
+
+
+def routeless_ms(settings: Settings) -> int:
+    """How long after its start a name server gives no routes, as it is set to wait for brokers."""
+    nodes = [n for n in plan(settings.topology) if Role.NAMESRV in n.roles]
+    every = [properties(n, settings, {n.name: n.name for n in nodes}, "") for n in nodes]
+    waits = [int(of.get("waitSecondsForService", ROUTELESS_S)) for of in every
+             if of.get("needWaitForService") == "true"]  # fmt: skip
+    return 1000 * max(waits, default=0)
 
 
 def _of_role(

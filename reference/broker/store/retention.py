@@ -65,9 +65,10 @@ def judge(rules: Rules, seen: Seen, files: Sequence[LogFile], *, full: bool) -> 
         files: of the log, in order.
         full: whether sends were refused until now.
     """
-    full = seen.used > rules.warning_at or (full and seen.used > rules.forcibly_at)
-    young_too = rules.forcibly and seen.used > rules.forcibly_at
-    crowded = seen.used > min(rules.used_max, rules.forcibly_at)
+    forcibly_at = min(rules.forcibly_at, rules.warning_at)
+    full = seen.used > rules.warning_at or (full and seen.used > forcibly_at)
+    young_too = rules.forcibly and seen.used > forcibly_at
+    crowded = seen.used > min(rules.used_max, forcibly_at)
     start: PhyOffset | None = None
     if crowded or seen.hour in rules.hours:
         for file, following in list(pairwise(files))[: rules.batch_max]:

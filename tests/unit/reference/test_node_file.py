@@ -117,11 +117,13 @@ def test_settings_of_a_controller_beside_none_are_refused() -> None:
     assert found.startswith("node.conf:1: unknown key controllerDLegerPeers")
 
 
-def test_levels_of_the_disk_out_of_order_are_refused() -> None:
-    """Beyond the one young files go, beyond the other sends are refused as well."""
+def test_a_level_of_the_disk_that_has_no_effect_is_warned_of() -> None:
+    """RocketMQ starts with it: at the lower level young files go, and sends are refused."""
     text = "diskSpaceCleanForciblyRatio=80\ndiskSpaceWarningLevelRatio=79"
-    assert refusal("broker", text) == (
-        "node.conf: diskSpaceCleanForciblyRatio=80 is above diskSpaceWarningLevelRatio=79"
+    _, warnings = parse_node("broker", text.encode(), "node.conf")
+    assert warnings[-1] == (
+        "node.conf:1: diskSpaceCleanForciblyRatio=80: is above diskSpaceWarningLevelRatio, from "
+        "which on young files go as well; ignored"
     )
-    (config,), _ = parse_node("broker", text.replace("79", "80").encode(), "f")
-    assert isinstance(config, BrokerConfig)
+    _, warnings = parse_node("broker", text.replace("79", "80").encode(), "f")
+    assert not any("Ratio" in warning for warning in warnings)

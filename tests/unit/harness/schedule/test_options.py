@@ -18,7 +18,7 @@ from maxq.harness.cli.given.param_types import DURATION_NS_MAX
 from maxq.harness.contracts.target import plan
 from maxq.harness.report.findings import commands
 from maxq.harness.schedule.format import SEED_MAX
-from maxq.harness.schedule.options import FLUSH, HEARTBEAT, TOGETHER, Options, decimal
+from maxq.harness.schedule.options import FLUSH, TOGETHER, Options, decimal
 from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import properties
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, unasked
@@ -168,18 +168,24 @@ def test_the_settings_of_a_profile_given_by_hand_promise_the_same() -> None:
     assert by_hand.by_hand == tuple(sorted(keys))
 
 
+HEARTBEAT = "broker:controllerHeartBeatTimeoutMills"
+WAITS = {"namesrv:needWaitForService": "true"}
+
+
 @pytest.mark.parametrize(
-    ("timing", "heartbeat", "recovery_s", "shrink_s"),
+    ("timing", "keys", "recovery_s", "shrink_s"),
     [
-        ("fast", None, 20.0, 8.0), ("fast", "1500", 20.0, 8.0), ("fast", "3000", 20.0, 8.0),
-        ("fast", "6000", 26.0, 14.0), ("stock", "10000", 60.0, 30.0),
-        ("stock", "12000", 64.0, 34.0),
+        ("fast", {}, 20.0, 8.0), ("fast", {HEARTBEAT: "1500"}, 20.0, 8.0),
+        ("fast", {HEARTBEAT: "3000"}, 20.0, 8.0), ("fast", {HEARTBEAT: "6000"}, 26.0, 14.0),
+        ("fast", {HEARTBEAT: "6000", "c1:scanInactiveMasterInterval": "5000"}, 34.0, 22.0),
+        ("fast", WAITS, 65.0, 53.0),
+        ("fast", {**WAITS, "namesrv:waitSecondsForService": "10"}, 30.0, 18.0),
+        ("stock", {HEARTBEAT: "10000"}, 60.0, 30.0), ("stock", {HEARTBEAT: "12000"}, 64.0, 34.0),
     ],
 )  # fmt: skip
-def test_slower_heartbeats_are_given_more_time(
-    timing: Any, heartbeat: str | None, recovery_s: float, shrink_s: float
+def test_longer_periods_are_given_more_time(
+    timing: Any, keys: dict[str, str], recovery_s: float, shrink_s: float
 ) -> None:
-    keys = {} if heartbeat is None else {HEARTBEAT: heartbeat}
     options = Options(environment="simulated", seed=1, timing=timing, keys=keys)
     assert options.recovery_s == recovery_s
     context = options.context()
