@@ -88,11 +88,15 @@ NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker 
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
 GRANTED = "granted"
 # What clients say themselves where no broker was asked, for people.
-UNASKED = {"no-route": "no route", "not-writable": "the routes let nobody write"}
+UNASKED = {
+    "no-route": "no route", "not-writable": "the routes let nobody write",
+    "not-readable": "the routes let nobody read",
+}  # fmt: skip
 # ext: who was asked (``ip:port``), and whether as a slave, as routes list no master or it was
 # suggested; of what did not succeed, the code of the answer, if there was one, and whether who was
 # asked was so whatever routes say.
 BROKER, SLAVE, CODE, PINNED = "broker", "slave", "code", "pinned"
+RETRY = "retry"  # ext of a send: which try of its message it is, from 1 on; the first has none
 WRITE = 2  # bit of a topic's permission, as RocketMQ has it
 MASTER_ROLE = "0"  # the role id of a master in routes
 WIPE = fault_facts.WIPE  # of clients as of the nemesis

@@ -22,8 +22,8 @@ from typing import Any
 
 import msgspec
 
-from maxq.harness.client.session import POLLERS, QueueName, RouteBook, Session
-from maxq.harness.contracts.cluster import Cluster, Workload
+from maxq.harness.client.session import POLLERS, SEND_TIMEOUT_S, QueueName, RouteBook, Session
+from maxq.harness.contracts.cluster import Cluster, Retries, Workload
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
 from maxq.harness.generators import EMPTY, delay, each_thread, reserve, time_limit
@@ -199,6 +199,9 @@ def queue_workload(
     drain_ns_max: int,
     wall_ms: Callable[[], int],
     pinned: int = 0,
+    retries: int = 0,
+    avoids: bool = False,
+    send_timeout_s: float = SEND_TIMEOUT_S,
 ) -> Workload:
     """Make the workload.
 
@@ -211,6 +214,9 @@ def queue_workload(
         wall_ms: the harness's wall clock, for message time stamps.
         pinned: so many threads (`pinned_threads`) stay with one broker for the whole run: each
             with another replica in turn, every process of it.
+        retries: how often writers try another broker set, or another queue where there is one set.
+        avoids: whether they keep away from sets that failed or were slow.
+        send_timeout_s: how long a send waits for its answer.
     """
     keys = queue_keys(cluster)
     readers = reader_count(concurrency, len(keys))
@@ -221,6 +227,7 @@ def queue_workload(
         session = Session(routes, cluster.dial, group, pinned=pin)
         if thread < readers:
             return Reader(session, keys)
+        session.send_timeout_s = send_timeout_s
         return Writer(session, keys, wall_ms)
 
     drain = each_thread(delay(FINAL_POLL_GAP_NS, Reads(len(keys), readers, final=True)))
@@ -233,4 +240,14 @@ def queue_workload(
         topics={TOPIC: QUEUES},
         groups=(POLLERS,),
         shares=tuple(share_of(thread, readers, len(keys)) for thread in range(readers)),
+        retries=retries_of(len(keys), retries, avoids=avoids),
     )
+
+
+def retries_of(keys: int, count: int, *, avoids: bool) -> Retries | None:
+    """How writers try again, in so many queues; the next try goes to the next broker set."""
+    if not count and not avoids:
+        return None
+    step = QUEUES if keys > QUEUES else 1
+    elsewhere = tuple((key + step) % keys for key in range(keys))
+    return Retries(count=count, elsewhere=elsewhere, queues=QUEUES, avoids=avoids)

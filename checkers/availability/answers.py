@@ -57,6 +57,7 @@ WORDS: Mapping[str, str] = {
     "NotSent": "no connection",
     "no-route": "no route to a broker",
     "not-writable": "not writable by the route",
+    "not-readable": "not readable by the route",
     "bad-answer": "an answer that cannot be read",
 }
 _CLAUSE = re.compile(r"[,;:(\n]|\. |\d{1,3}(?:\.\d{1,3}){3}")

@@ -170,6 +170,11 @@ def unfulfilled(needs: Sequence[Need], settings: Mapping[str, str]) -> tuple[Nee
     return tuple(n for n in needs if not n.holds(settings.get(n.key, DEFAULTS.get(n.key))))
 
 
+def nobody_is_to_act(settings: Mapping[str, str] | None) -> bool:
+    """Whether settings have no slave act for its master: then that none does is no finding."""
+    return settings is not None and bool(unfulfilled((ACTS,), settings))
+
+
 def copies(settings: Mapping[str, str]) -> int:
     """How many replicas, the master among them, must have a message before it is acknowledged."""
     least = int(settings.get(MIN_IN_SYNC, DEFAULTS[MIN_IN_SYNC]))

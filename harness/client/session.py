@@ -11,7 +11,7 @@ Source: RocketMQ 5.5.0 ``PullAPIWrapper``, ``MQClientInstance.findBrokerAddressI
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,7 +34,7 @@ from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext, to_ext, to_short_ext
 from maxq.reference.wire.message import decode_all, parse_offset_msg_id
 from maxq.reference.wire.node_headers import TopicRequest
-from maxq.reference.wire.route import MASTER_ID, PERM_WRITE, TopicRouteData
+from maxq.reference.wire.route import MASTER_ID, PERM_READ, PERM_WRITE, TopicRouteData
 
 SEND_TIMEOUT_S = 6.0  # above slaveTimeout 3 s and syncFlushTimeout 5 s, so their answers arrive
 PULL_TIMEOUT_S = 3.0
@@ -42,7 +42,7 @@ ROUTE_TIMEOUT_S = 2.0
 REFRESH_S = ROUTE_NS / 1e9
 PULL_BATCH = 32
 POLLERS = "maxq"  # the consumer group of all who poll
-NOT_WRITABLE = "not-writable"  # by the routes
+NOT_WRITABLE, NOT_READABLE = "not-writable", "not-readable"  # by the routes
 SUBSCRIPTION_FLAG = 4  # the request brings its own subscription, so no heartbeat is needed
 
 
@@ -124,7 +124,7 @@ class RouteBook:
         self._pool = Pool(group, dial=dial)
         # By topic and broker set: broker id -> ip:port, lowest first.
         self._brokers: dict[tuple[str, str], dict[int, str]] = {}
-        self._closed: set[tuple[str, str]] = set()  # topic, broker set
+        self._perms: dict[tuple[str, str], int] = {}  # likewise
         self._nudge: asyncio.Future[None] | None = None  # None: a refresh is going on
         self._nudged = False
 
@@ -143,7 +143,11 @@ class RouteBook:
     def closed(self, topic: str, broker_set: str) -> bool:
         """Whether nobody may write to a topic of a broker set. Of sets that know acting masters it
         is not told: whether a slave takes a message is asked of the slave."""
-        return (topic, broker_set) in self._closed
+        return not self._perms.get((topic, broker_set), PERM_WRITE) & PERM_WRITE
+
+    def unreadable(self, topic: str, broker_set: str) -> bool:
+        """Whether nobody may read a topic of a broker set."""
+        return not self._perms.get((topic, broker_set), PERM_READ) & PERM_READ
 
     def watch(self, topics: Iterable[str]) -> None:
         """Know these topics, from the next refresh on."""
@@ -178,8 +182,8 @@ class RouteBook:
                 for data in route.broker_datas:
                     known[topic, data.broker_name] = dict(sorted(data.broker_addrs.items()))
                 self._brokers = known
-                self._closed = {key for key in self._closed if key[0] != topic}
-                self._closed |= {(topic, name) for name in _closed_sets(route)}
+                perms = {key: perm for key, perm in self._perms.items() if key[0] != topic}
+                self._perms = perms | {(topic, name): perm for name, perm in _perms(route)}
 
     async def _read(self, topic: str) -> TopicRouteData | None:
         request = Frame(
@@ -198,11 +202,11 @@ class RouteBook:
         self._pool.close()
 
 
-def _closed_sets(route: TopicRouteData) -> list[str]:
-    """The broker sets of a route to which an operator lets nobody write."""
+def _perms(route: TopicRouteData) -> Iterator[tuple[str, int]]:
+    """What clients may do with the queues of each broker set of a route."""
     acting = {data.broker_name for data in route.broker_datas if data.enable_acting_master}
-    closed = (q.broker_name for q in route.queue_datas if not q.perm & PERM_WRITE)
-    return [name for name in closed if name not in acting]
+    for q in route.queue_datas:
+        yield q.broker_name, q.perm | (PERM_WRITE if q.broker_name in acting else 0)
 
 
 class Session:
@@ -229,6 +233,7 @@ class Session:
         greet: Callable[[str], Frame] | None = None,
     ) -> None:
         self.pinned = pinned
+        self.send_timeout_s = SEND_TIMEOUT_S
         self._routes = routes
         self._pool = Pool(group, dial=dial, handler=handler, greet=greet)
         self._suggested: dict[QueueName, int] = {}  # broker ids, by the last answers to polls
@@ -297,7 +302,7 @@ class Session:
         return msgspec.structs.replace(outcome, ext=pinned) if pinned else outcome
 
     async def _send(self, broker: str, request: Frame) -> Outcome:
-        answer = await attempt(self._pool, broker, request, timeout_s=SEND_TIMEOUT_S)
+        answer = await attempt(self._pool, broker, request, timeout_s=self.send_timeout_s)
         if not isinstance(answer, Frame):
             return answer
         kind = classify_send(answer.code, answer.remark)
@@ -326,6 +331,9 @@ class Session:
         asked: dict[str, Any] = {} if self.pinned is None else {PINNED: True}
         if source is None:
             return Fail("no-route", ext=asked or None)
+        if self.pinned is None and self._routes.unreadable(queue.topic, queue.broker_set):
+            self._routes.nudge()
+            return Fail(NOT_READABLE)
         asked |= source.ext
         request = pull_of(queue, offset, consumer_group=POLLERS, count=PULL_BATCH)
         try:

@@ -469,6 +469,16 @@ class Cluster(Members, Protocol):
         ...
 
 
+class Retries(msgspec.Struct, frozen=True, kw_only=True):
+    """How producers try again: how often at most, of each key the one to try next, how many queues
+    a broker set has, and whether they keep away from sets that failed or were slow."""
+
+    count: int
+    elsewhere: tuple[int, ...]
+    queues: int
+    avoids: bool
+
+
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """What clients do during the run and after it, and how each client is made.
 
@@ -480,7 +490,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     its consumer groups, which exist before as well. `shares` are
     the keys that its first threads read, by thread. `look` is a short look at who lives and who
     leads, beside what happens at the end; `settling` is what clients do last before a long time
-    without any disturbance and a fail-over; None where the workload has none.
+    without any disturbance and a fail-over; None where the workload has none. `retries`: None where
+    producers try once.
     """
 
     name: str
@@ -494,3 +505,4 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     shares: tuple[tuple[int, ...], ...] = ()
     look: Generator | None = None
     settling: Generator | None = None
+    retries: Retries | None = None

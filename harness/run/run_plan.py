@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from maxq.checkers.locks.ordered import settling_ns
-from maxq.harness.client.session import RouteBook
+from maxq.harness.client.session import SEND_TIMEOUT_S, RouteBook
 from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.environment import Capability
 from maxq.harness.contracts.generator import Context, Generator, Step
@@ -86,6 +86,9 @@ def _queue(m: Making) -> Workload:
         drain_ns_max=DRAIN_NS,
         wall_ms=m.wall_ms,
         pinned=m.options.pinned,
+        retries=m.options.client_retries,
+        avoids=m.options.latency_fault_tolerance,
+        send_timeout_s=m.options.send_timeout_ns / 1e9 or SEND_TIMEOUT_S,
     )
 
 
@@ -285,7 +288,8 @@ def _scripted(workload: Workload, script: Schedule, first: int) -> Source:
     if workload.name in ("observe", "probe"):
         return workload.generator
     if workload.name == "queue":
-        return Started(queue_calls(script, workload.threads, workload.shares))
+        calls = queue_calls(script, workload.threads, workload.shares, workload.retries)
+        return Started(calls)
     return Started(turns(script, workload.name, workload.generator, first, workload.threads))
 
 

@@ -55,6 +55,7 @@ from maxq.histories.observed import (
     READ_ORDERED,
     READ_TRANSACTIONS,
     RENEW,
+    RETRY,
     SEND_DELAYED,
     SEND_DELAYED_ALONE,
     SEND_HALF,
@@ -171,6 +172,8 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
 def _call(op: Op, begun: int, thread: int, firsts: Mapping[str, int]) -> list[Call]:
     at = _since(op.time, begun)
     if op.f == SEND:
+        if RETRY in (op.ext or {}):
+            return []  # made anew when the try before it fails
         [[_, key, value]] = op.value
         size = (op.ext or {}).get("size", 0)
         return [Call(id=f"s{value}", at=at, thread=thread, f=SEND, value=[key, size, value])]

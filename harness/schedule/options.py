@@ -102,6 +102,7 @@ Learners = Annotated[int, Meta(ge=0, le=8)]
 BrokerSets = Annotated[int, Meta(ge=1, le=50)]
 Threads = Annotated[int, Meta(ge=0, le=THREADS_MAX)]
 OpsRate = Annotated[float, Meta(ge=0, le=RATE_MAX)]
+Tries = Annotated[int, Meta(ge=0, le=9)]
 Ops = Annotated[int, Meta(ge=0)]
 
 
@@ -136,6 +137,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing = "fast"
     mutant: str = ""
     pinned: Threads = 0  # threads of the workload queue that stay with one broker for the whole run
+    client_retries: Tries = 0  # of the queue's sends; each try is an operation
+    send_timeout_ns: LastsNs = (
+        0  # of the queue's sends; 0: long enough for every answer of a broker
+    )
+    latency_fault_tolerance: bool = False  # of the queue's senders
     constant_latency: bool = False  # in the simulator every packet takes the same time
     scripted: bool = False  # driven by a schedule, the run's own ``schedule.jsonl``
     scheduled: dict[str, Ops] = {}  # how many operations of each kind, and workload, that has
@@ -374,6 +380,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--seed {self.seed}",
         ]
         words += [f"--pinned {self.pinned}"] if self.pinned else []
+        words += [f"--client-retries {self.client_retries}"] if self.client_retries else []
+        if self.send_timeout_ns:
+            words.append(f"--send-timeout {decimal(self.send_timeout_ns)}s")
+        words += ["--latency-fault-tolerance"] if self.latency_fault_tolerance else []
         words += ["--embedded-controllers"] if self.embedded else []
         words += ["--by-address"] if self.by_address else []
         words += [f"--learners {self.learners}"] if self.learners else []

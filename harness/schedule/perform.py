@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from maxq.harness.contracts.cluster import Retries
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Roster, Sleep, Step
 from maxq.harness.schedule.format import (
     BODY_BYTES_MAX,
@@ -27,6 +28,7 @@ from maxq.harness.schedule.format import (
     ScheduleError,
     ns,
 )
+from maxq.harness.schedule.retries import Retrying
 from maxq.histories.fault_facts import BUILT_IN, Kinds
 from maxq.histories.observed import OBSERVE_CONTROLLER
 from maxq.histories.op import NEMESIS, Op, Process
@@ -359,7 +361,10 @@ class First(Random):
 
 
 def queue_calls(
-    schedule: Schedule, threads: int, shares: tuple[tuple[int, ...], ...]
+    schedule: Schedule,
+    threads: int,
+    shares: tuple[tuple[int, ...], ...],
+    retries: Retries | None = None,
 ) -> Callable[[int], Generator]:
     """The workload queue's calls, for `Started`.
 
@@ -367,6 +372,7 @@ def queue_calls(
         schedule: whose calls.
         threads: of the workload.
         shares: the keys of each reader, by thread; readers are the first threads.
+        retries: how sends that failed are tried again; None: they are not.
 
     Raises:
         ScheduleError: a call is for a thread that there is not, or that does something else.
@@ -387,7 +393,7 @@ def queue_calls(
     def make(begun: int) -> Generator:
         nobody = (0,) * threads
         calls = Calls(tuple(map(_merged, by_thread)), begun, shares, nobody, (None,) * threads)
-        return Within(calls, begun + length)
+        return Within(calls if retries is None else Retrying(calls, retries), begun + length)
 
     return make
 

@@ -53,9 +53,8 @@ def simpler_settings(schedule: Schedule) -> Iterator[Schedule]:
         others = [w for w in workloads if w != name]
         if others:
             yield _without_workload(with_options(schedule, workload=others), name)
-    if options.get("pinned"):
-        yield with_options(schedule, pinned=None)
-    for name in ("embedded", "learners"):
+    plain = ("pinned", "client_retries", "send_timeout_ns", "latency_fault_tolerance")
+    for name in (*plain, "embedded", "learners"):
         if options.get(name):
             yield with_options(schedule, **{name: None})
     for key in sorted(options.get("keys", {})):

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import elements_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
-from maxq.checkers.core.promises import ACTS, unfulfilled
+from maxq.checkers.core.promises import nobody_is_to_act
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import replica_sightings
 from maxq.checkers.evidence.orders import Orders
@@ -185,7 +185,7 @@ class ActingService(KeyedChecker):
 def windows(history: History, context: Context) -> dict[str, list[Window]]:
     """The times in which a slave of a set certainly acts, by broker set; sets without are left
     out, and all where settings have nobody act."""
-    if context.settings is not None and unfulfilled((ACTS,), context.settings):
+    if nobody_is_to_act(context.settings):
         return {}
     said: dict[str, list[tuple[int, int]]] = {}
     addresses: dict[str, set[str]] = {}

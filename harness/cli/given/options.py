@@ -228,6 +228,28 @@ CLIENTS = (
         help="client threads of the workload queue that stay with one broker, whatever routes say",
     ),
     click.option(
+        "--client-retries",
+        type=click.IntRange(0, 9),
+        default=0,
+        show_default=True,
+        help="how often senders of the workload queue try another broker set, as "
+        "retryTimesWhenSendFailed; each try is an operation of its own",
+    ),
+    click.option(
+        "--send-timeout",
+        "send_timeout_ns",
+        type=Duration(),
+        default=None,
+        help="how long they wait for an answer, as sendMsgTimeout  [default: 6s, longer than "
+        "brokers wait for slaves and disks]",
+    ),
+    click.option(
+        "--latency-fault-tolerance",
+        is_flag=True,
+        help="they keep away for a while from a broker set that failed or was slow, as "
+        "sendLatencyFaultEnable",
+    ),
+    click.option(
         "--constant-latency",
         "--calm",
         "constant_latency",

@@ -430,6 +430,14 @@ def test_a_consumer_asks_whom_the_last_answer_suggested_and_stays_there_while_re
     ]  # fmt: skip
 
 
+def test_a_set_that_routes_let_nobody_read_is_not_asked() -> None:
+    """RocketMQ's consumers have no queues of it (``topicRouteData2TopicSubscribeInfo``)."""
+    cluster = Cluster(pull_answers(19, 7, 7))
+    cluster.namesrv.script = route_to(BROKER_A, perm=2)
+    assert poll_once(cluster, 7) == Fail("not-readable")
+    assert not cluster.broker.requests
+
+
 def test_a_slave_is_read_where_routes_list_no_master_and_says_nothing_of_the_end() -> None:
     cluster = Cluster(pull_answers(19, 7, 7))
     cluster.namesrv.script = route_to(None, slaves={1: BROKER_B})
