@@ -138,9 +138,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     mutant: str = ""
     pinned: Threads = 0  # threads of the workload queue that stay with one broker for the whole run
     client_retries: Tries = 0  # of the queue's sends; each try is an operation
-    send_timeout_ns: LastsNs = (
-        0  # of the queue's sends; 0: long enough for every answer of a broker
-    )
+    send_timeout_ns: LastsNs = 0  # of the queue's sends; 0: as long as any answer may take
     latency_fault_tolerance: bool = False  # of the queue's senders
     constant_latency: bool = False  # in the simulator every packet takes the same time
     scripted: bool = False  # driven by a schedule, the run's own ``schedule.jsonl``
