@@ -9,18 +9,20 @@ broken: the harness itself may have been slow.
 - S14: by what controllers said after the last disturbance. An answer after the bound that names
   every broker proves it; none of them doing so breaks it. A broker that ended by itself is S15's.
 - S13b, S14b: see `silence`. Where no node was silent for long enough there was no occasion.
+- S18: see `needless_elections`.
 
 Of releases without ids all four go by addresses (`known_by`); what is judged where controllers
 report nothing of members: see `during`.
 
 Whether writes are served once everything is healed is probed: S13, see `service`.
 
-Claims: S13b, S13d, S14, S14b (docs/spec/controller-ha.md 6.3).
+Claims: S13b, S13d, S14, S14b, S18 (docs/spec/controller-ha.md 6.3).
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 
+from maxq.checkers.availability import needless_elections
 from maxq.checkers.availability.attempts import Served, finding_of, lost_of, served
 from maxq.checkers.availability.failure_detection import Stayed, Watch, silences
 from maxq.checkers.availability.known_by import KnownBy
@@ -38,7 +40,7 @@ class Availability:
     """The checker. See the module's text."""
 
     name = "availability"
-    claims = ("S13b", "S13d", "S14", "S14b")
+    claims = ("S13b", "S13d", "S14", "S14b", "S18")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -66,11 +68,12 @@ class Availability:
 
 
 def _judge(history: History, context: Context) -> Case:
-    case = Case(judged={"S13b": 0, "S13d": 0, "S14": 0, "S14b": 0})
+    case = Case(judged={"S13b": 0, "S13d": 0, "S14": 0, "S14b": 0, "S18": 0})
     known = KnownBy(history, context)
     crashed = frozenset(done.crashed) if (done := awaited(history)) is not None else frozenset()
     _rejoined(history, context, case, known, crashed)
     _dropped(history, context, case, known)
+    needless_elections.judge(history, context, case, known)
     return case
 
 

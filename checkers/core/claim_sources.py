@@ -139,6 +139,12 @@ DECISIONS: dict[str, Decision] = {
         "Seen broken once in 5.5.0: a broker that was restarted and elected again gave an offset "
         "away a second time, and the acknowledged message at it cannot be read. #7689 is alike.",
     ),
+    "S18": Decision(
+        f"{DOCUMENT}, design.md: a controller elects once the channel of a master is inactive, or "
+        f"an operator asks; {OURS} as to how long nothing must have happened before",
+        "With DLedger the end of an older connection of a master counts as its end, also where it "
+        "has a new one: an election of that kind breaks the claim.",
+    ),
     "N1": Decision(
         f"{CODE}: no document describes the table",
         "A name server answers 0 to a registration that it ignores; the table is judged, not the "

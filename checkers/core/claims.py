@@ -430,6 +430,20 @@ CLAIMS: tuple[Claim, ...] = (
         checker="epochs",
         mutants=("learner_joins_set",),
     ),
+    Claim(
+        id="S18",
+        promise="A master that runs, and that controllers and most of its set can reach, is not "
+        "replaced unless an operator orders it.",
+        source=HA,
+        of_stores=True,
+        of_replicas=True,
+        of_controllers=True,
+        grounds=(CONTROLLER, BROKER),
+        undisturbed=True,
+        timed=True,
+        checker="availability",
+        mutants=("elects_beside_living",),
+    ),
     *PAIR_CLAIMS,
     Claim(
         id="N1",

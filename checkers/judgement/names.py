@@ -72,6 +72,7 @@ ANOMALIES: Mapping[str, str] = {
     "member-behind-confirmed": "S9b",
     "slave-ahead-of-master": "S10b",
     "learner-in-set": "S17",
+    "healthy-master-replaced": "S18",
     "acknowledged-uncopied": "A8",
     "nobody-acts": "A1",
     "second-acts": "A2",

@@ -206,6 +206,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a slave copied nothing of its master's log",
         "{n} times a slave copied nothing of its master's log",
     ),
+    "healthy-master-replaced": (
+        "a master was replaced although it ran and could be reached",
+        "{n} times a master was replaced although it ran and could be reached",
+    ),
     "slave-behind-trim": (
         "a slave copied nothing, since its log ends before its master's begins",
         "{n} times a slave copied nothing, since its log ends before its master's begins",

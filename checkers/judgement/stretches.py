@@ -51,6 +51,7 @@ UNSERVED: Mapping[str, str] = {
     "dead-master-stays": "send",
     "silent-member-stays": "send",
     "slave-behind-trim": "send",
+    "healthy-master-replaced": "send",
     "acting-not-readable": "poll",
     "lock-not-granted": ACQUIRE,
 }

@@ -35,6 +35,7 @@ UNPLANTED: Mapping[str, str] = {
     "S15": "that a process has ended is seen by the run itself, which no answer can hide",
     "S16": "what is planted under S6, S11 and S12 breaks it too",
     "S17": "only a run with a learner has a place for it",
+    "S18": "no single answer breaks it: everybody must have answered for a while",
     "B13": "only a run in which a log gets old has a place for it",
     "A8": "only whole logs show which copies there are, and no single answer about one",
     **dict.fromkeys(

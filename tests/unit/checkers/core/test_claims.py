@@ -167,6 +167,7 @@ ANOMALIES: dict[str, tuple[str, ...]] = {
     "S10b": ("slave-ahead-of-master",),
     "S11b": ("written-by-nobody",),
     "S17": ("learner-in-set",),
+    "S18": ("healthy-master-replaced",),
     "A8": ("acknowledged-uncopied",),
     "A1": ("nobody-acts",),
     "A2": ("second-acts",),

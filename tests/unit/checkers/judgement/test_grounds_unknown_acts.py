@@ -37,6 +37,7 @@ from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
 from test_delayed_messages import again
 from test_master_addresses import MOVED_AT, Seen, view
+from test_needless_elections import replaced
 from test_replicas import FIRST, SECOND, SENT, log, run, stored
 from test_routes import SLAVE_AS_MASTER, Led, killed, lives_on
 from test_service import Probing
@@ -187,6 +188,7 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "S13d": (master_killed, Availability()),
     "S14": (left_out, Availability()),
     "S14b": (lambda: silent(""), Availability()),
+    "S18": (replaced, Availability()),
     "A1": (lambda: masterless((19, "b0-1", False)), Acting()),
     "A2": (lambda: masterless((19, "b0-2", True)), Acting()),
     "A3": (lambda: masterless((40, "b0-1", True)), Acting()),
