@@ -70,7 +70,9 @@ class _Watch:
                 continue
             said = [s for s in self._known.replicas if s.view.set == name and s.view.id == old]
             ran = self._ran(said, before, after)
-            if ran is not None and self._in_peace(name, ran.view.node, by_end, before, after):
+            if ran is not None and self._nothing_excuses(
+                name, ran.view.node, by_end, before, after
+            ):
                 yield self._found(name, ran, before, after)
 
     def _ran(
@@ -91,7 +93,7 @@ class _Watch:
         led = any(s.view.leads and s.at < after.at for s in near)
         return last if same and led and not late and not slow else None
 
-    def _in_peace(
+    def _nothing_excuses(
         self, name: str, master: str, seen: Sequence[SetSighting], before: SetSighting,
         after: SetSighting,
     ) -> bool:  # fmt: skip
