@@ -11,7 +11,7 @@ import pytest
 
 from maxq.harness.cli.given.asked import asked_from
 from maxq.harness.contracts.environment import Role
-from maxq.harness.experiments.losses import Losses, advice
+from maxq.harness.experiments.losses import Losses, said_of_trials
 from maxq.harness.targets.settings_files import read
 
 POOL = "transientStorePoolEnable=true\n"
@@ -53,6 +53,6 @@ def test_the_setting_that_keeps_messages_is_named(tmp_path: Path, case: str) -> 
     kept = {trial.fix: trial.kept for trial in trials}
     assert kept[keeps]
     assert not kept[is_no_help]
-    (line,) = (line for line in advice(row, trials) if f"  {keeps} " in line)
+    (line,) = (line for line in said_of_trials(fault, trials) if f"  {keeps} " in line)
     assert line.startswith("  kept  ")
     assert " 0 of " in line
