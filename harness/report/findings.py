@@ -171,7 +171,8 @@ def _harm(
            None if harm.lost else el("span", f"({short(harm.title, STORY_MAX)}) ", class_="times"),
            el("span", word, class_=f"badge {colour}")),
         el("p", short(named(harm.story, brokers), STORY_MAX), class_="story"),
-        [el("p", f"{short(text, STORY_MAX)}.", class_="note") for text in known],
+        [el("p", short(f"{text[:1].upper()}{text[1:]}.", STORY_MAX), class_="note")
+         for text in known],
         el("p", "Seen as: ", cells, class_="note") if cells else None,
         id=f"finding-{number}", class_="group",
     )  # fmt: skip
