@@ -222,7 +222,7 @@ class OrderedClient:
         """Acquire, renew or give back a lock."""
         broker = self._routes.master(TOPIC, queue.broker_set)
         if broker is None:
-            self._routes.nudge()
+            self._routes.nudge(TOPIC)
             return Fail("no-route")
         attempt = self._locks.unlock if op.f == RELEASE else self._locks.lock
         outcome = await attempt(broker, f"maxq-{op.process}", queue)
@@ -230,7 +230,7 @@ class OrderedClient:
             self._positions.pop(op.value, None)  # others may have read on meanwhile
         if isinstance(outcome, Ok):
             return Ok(op.value, ext={"broker": broker})
-        self._routes.nudge()
+        self._routes.nudge(TOPIC)
         return msgspec.structs.replace(outcome, ext={"broker": broker})
 
     async def _read(self, key: int, queue: QueueName) -> Outcome:

@@ -1,6 +1,7 @@
 """Workload queue: unique messages to every queue, and readers that follow them to the end.
 
-A key is one queue of one topic on one broker set. Writers send a message of its own to a random
+A key is one queue of one topic on one broker set: first those of the topic that every run has, then
+of several topics the only queue of each other one. Writers send a message of its own to a random
 key; readers own keys, keep their positions over failures and read on (a new process begins anew);
 at the end, when all faults are healed, every reader begins again at the first offset and reads its
 keys to the end that the broker confirms. Operations are those of a log (docs/spec/history-format.md
@@ -18,7 +19,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,10 +31,12 @@ from maxq.harness.generators import EMPTY, delay, each_thread, reserve, time_lim
 from maxq.histories.op import Op, Process
 from maxq.workloads import payload
 
+T = TypeVar("T")
 TOPIC = "maxq-queue"
 QUEUES = 2  # of each broker set
 READER_SHARE = 3  # one thread of so many reads
 FINAL_POLL_GAP_NS = 20_000_000
+DRAIN_TOPIC_NS = 100_000_000  # for its queues, which have little
 SEEK = "seek-to-beginning?"
 SIZE = "size"  # of a send: bytes of its payload, at least
 
@@ -160,10 +163,21 @@ class Reader:
         self._session.close()
 
 
-def queue_keys(cluster: Cluster) -> list[QueueName]:
+def queue_keys(cluster: Cluster, topics: int = 1) -> list[QueueName]:
     """The queues of the workload; a key is an index."""
     sets = sorted({n.broker_set for n in cluster.nodes if n.broker_set and not n.spare})
-    return [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)]
+    others = [QueueName(topic, s, 0) for topic in [*topics_of(topics)][1:] for s in sets]
+    return [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)] + others
+
+
+def homes_of(sets: Sequence[T], topics: int) -> list[T]:
+    """The broker set of each key, of sets in the order of their names."""
+    return [s for s in sets for _ in range(QUEUES)] + [*sets] * (topics - 1)
+
+
+def topics_of(count: int) -> dict[str, int]:
+    """So many topics, each with its number of queues of each broker set."""
+    return {TOPIC: QUEUES} | {f"{TOPIC}-{number}": 1 for number in range(1, count)}
 
 
 def reader_count(concurrency: int, keys: int) -> int:
@@ -198,6 +212,7 @@ def queue_workload(
     concurrency: int,
     drain_ns_max: int,
     wall_ms: Callable[[], int],
+    topics: int = 1,
     pinned: int = 0,
     retries: int = 0,
     avoids: bool = False,
@@ -210,16 +225,19 @@ def queue_workload(
         routes: where its queues live.
         group: the run's tasks.
         concurrency: client threads; a third of them, but at least one, read.
-        drain_ns_max: how long the final read may take.
+        drain_ns_max: how long the final read may take; each topic but the first has
+            `DRAIN_TOPIC_NS` more.
         wall_ms: the harness's wall clock, for message time stamps.
+        topics: how many there are.
         pinned: so many threads (`pinned_threads`) stay with one broker for the whole run: each
             with another replica in turn, every process of it.
         retries: how often writers try another broker set, or another queue where there is one set.
         avoids: whether they keep away from sets that failed or were slow.
         send_timeout_s: how long a send waits for its answer.
     """
-    keys = queue_keys(cluster)
+    keys = queue_keys(cluster, topics)
     readers = reader_count(concurrency, len(keys))
+    drain_ns_max += (topics - 1) * DRAIN_TOPIC_NS
     stay = pinned_threads(concurrency, readers, pinned)
 
     def client(thread: int) -> Client:
@@ -237,17 +255,24 @@ def queue_workload(
         generator=EMPTY,  # what is sent and read says the schedule of a run
         final_generator=time_limit(drain_ns_max, reserve((readers, drain))),
         client=client,
-        topics={TOPIC: QUEUES},
+        topics=topics_of(topics),
         groups=(POLLERS,),
         shares=tuple(share_of(thread, readers, len(keys)) for thread in range(readers)),
-        retries=retries_of(len(keys), retries, avoids=avoids),
+        retries=retries_of([k.broker_set for k in keys], retries, avoids=avoids),
     )
 
 
-def retries_of(keys: int, count: int, *, avoids: bool) -> Retries | None:
-    """How writers try again, in so many queues; the next try goes to the next broker set."""
+def retries_of(homes: Sequence[str], count: int, *, avoids: bool) -> Retries | None:
+    """How writers try again, in queues of these broker sets; the next try goes to the next queue of
+    another set, if there is one."""
     if not count and not avoids:
         return None
-    step = QUEUES if keys > QUEUES else 1
-    elsewhere = tuple((key + step) % keys for key in range(keys))
-    return Retries(count=count, elsewhere=elsewhere, queues=QUEUES, avoids=avoids)
+    keys = range(len(homes))
+    elsewhere = tuple(
+        next((at for n in keys if homes[at := (key + n + 1) % len(keys)] != homes[key]),
+             (key + 1) % len(keys))
+        for key in keys
+    )  # fmt: skip
+    sets = sorted(set(homes))
+    return Retries(count=count, elsewhere=elsewhere, homes=tuple(map(sets.index, homes)),
+                   avoids=avoids)  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Answer, Context, Stretch, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
-from maxq.histories.grounds import PROBE, declared
+from maxq.histories.grounds import FINAL_READ, PROBE, declared
 from maxq.histories.history import History
 from maxq.histories.observed import (
     ACQUIRE,
@@ -83,8 +83,8 @@ class Answers(KeyedChecker):
     def prepare(self, history: History, context: Context) -> Mapping[int, str]:
         """The broker set of each queue; none where there is one set."""
         begun = history.run[0]
-        probed = [g for g in (declared(begun) if begun else ()) if g[0] == PROBE]
-        found: dict[int, str] = {key: name for _, key, name in probed}
+        of_keys = [g for g in (declared(begun) if begun else ()) if g[0] in (PROBE, FINAL_READ)]
+        found: dict[int, str] = {key: name for _, key, name, *_ in of_keys}
         return found if len(set(found.values())) > 1 else {}
 
     def sift(self, rows: "Rows", chosen: "Ints", known: Mapping[int, str]) -> "Ints":

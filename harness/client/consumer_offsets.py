@@ -56,7 +56,7 @@ class OffsetSession:
         """Commit how far a group has read; ok: who was asked has taken note."""
         source = self.asked(queue)
         if source is None:
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
             return Fail("no-route")
         broker, of = source.broker, source.ext
         header = headers.UpdateConsumerOffsetRequest(
@@ -69,11 +69,11 @@ class OffsetSession:
         frame = Frame(code=RequestCode.UPDATE_CONSUMER_OFFSET, ext=to_ext(header))
         answer = await attempt(self._pool, broker, frame, timeout_s=OFFSET_TIMEOUT_S)
         if not isinstance(answer, Frame):
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
             return msgspec.structs.replace(answer, ext=of)
         if answer.code == ResponseCode.SUCCESS:
             return Ok(ext=of)
-        self._routes.nudge()
+        self._routes.nudge(queue.topic)
         why = error_of(answer.code, answer.remark)
         if answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
             await self._make(broker, queue, consumer_group)
@@ -93,7 +93,7 @@ class OffsetSession:
         """Ask how far a group has read; ok carries the offset, `NO_OFFSET` for none."""
         source = self.asked(queue)
         if source is None:
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
             return Fail("no-route")
         of = source.ext
         header = headers.QueryConsumerOffsetRequest(
@@ -111,7 +111,7 @@ class OffsetSession:
                 found = from_ext(headers.OffsetResponse, answer.ext)
                 return Ok(max(found.offset, NO_OFFSET), ext=of)
         except (OSError, RemoteProtocolError) as error:  # a question changes nothing
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
             return Fail(error_words(error), ext=of)
-        self._routes.nudge()
+        self._routes.nudge(queue.topic)
         return Fail(error_of(answer.code, answer.remark), ext={**of, CODE: answer.code})

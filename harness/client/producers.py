@@ -123,7 +123,7 @@ class ProducerSession(Session):
         outcome = answer if isinstance(answer, Fail | Info) else _outcome(answer)
         if isinstance(outcome, Ok):
             return Ok(ext={"node": place.queue.broker_set, "broker": broker})
-        self._routes.nudge()
+        self._routes.nudge(place.queue.topic)
         return outcome
 
     def stay(self, queue: QueueName) -> None:

@@ -40,6 +40,7 @@ SEND_TIMEOUT_S = 6.0  # above slaveTimeout 3 s and syncFlushTimeout 5 s, so thei
 PULL_TIMEOUT_S = 3.0
 ROUTE_TIMEOUT_S = 2.0
 REFRESH_S = ROUTE_NS / 1e9
+ROUTES_MAX = 64  # topics whose routes are read at once
 PULL_BATCH = 32
 POLLERS = "maxq"  # the consumer group of all who poll
 NOT_WRITABLE, NOT_READABLE = "not-writable", "not-readable"  # by the routes
@@ -122,20 +123,22 @@ class RouteBook:
         self._topics: tuple[str, ...] = ()
         self._namesrvs = namesrvs
         self._pool = Pool(group, dial=dial)
-        # By topic and broker set: broker id -> ip:port, lowest first.
-        self._brokers: dict[tuple[str, str], dict[int, str]] = {}
-        self._perms: dict[tuple[str, str], int] = {}  # likewise
+        # By topic, then broker set: broker id -> ip:port, lowest first.
+        self._brokers: dict[str, dict[str, dict[int, str]]] = {}
+        self._perms: dict[str, dict[str, int]] = {}  # likewise
         self._nudge: asyncio.Future[None] | None = None  # None: a refresh is going on
         self._nudged = False
+        self._failed: dict[str, None] = {}  # topics whose routes are read next, in order
+        self._turn = 0  # of topics beyond `ROUTES_MAX`: which are next
 
     def master(self, topic: str, broker_set: str) -> str | None:
         """Address of the master that serves a topic on a broker set."""
-        return self._brokers.get((topic, broker_set), {}).get(MASTER_ID)
+        return self._brokers.get(topic, {}).get(broker_set, {}).get(MASTER_ID)
 
     def source(self, topic: str, broker_set: str, suggested: int = MASTER_ID) -> Source | None:
         """Where consumers of a topic on a broker set read, when that broker id was suggested: for
         a slave's the next id will do, and if that is not listed either, any broker does."""
-        known = self._brokers.get((topic, broker_set), {})
+        known = self._brokers.get(topic, {}).get(broker_set, {})
         wanted = (suggested,) if suggested == MASTER_ID else (suggested, suggested + 1)
         found = next((n for n in (*wanted, *known) if n in known), None)
         return None if found is None else Source(known[found], found != MASTER_ID)
@@ -143,19 +146,23 @@ class RouteBook:
     def closed(self, topic: str, broker_set: str) -> bool:
         """Whether nobody may write to a topic of a broker set. Of sets that know acting masters it
         is not told: whether a slave takes a message is asked of the slave."""
-        return not self._perms.get((topic, broker_set), PERM_WRITE) & PERM_WRITE
+        return not self._perms.get(topic, {}).get(broker_set, PERM_WRITE) & PERM_WRITE
 
     def unreadable(self, topic: str, broker_set: str) -> bool:
         """Whether nobody may read a topic of a broker set."""
-        return not self._perms.get((topic, broker_set), PERM_READ) & PERM_READ
+        return not self._perms.get(topic, {}).get(broker_set, PERM_READ) & PERM_READ
 
     def watch(self, topics: Iterable[str]) -> None:
         """Know these topics, from the next refresh on."""
         self._topics = tuple(topics)
 
-    def nudge(self) -> None:
-        """Read the routes again soon: something did not answer well."""
+    def nudge(self, topic: str) -> None:
+        """Read the routes of a topic, and of others, again soon: somebody did not answer well."""
+        self._failed[topic] = None
         self._nudged = True  # during a refresh too: what that one reads may be old already
+        self._wake()
+
+    def _wake(self) -> None:
         if self._nudge is not None and not self._nudge.done():
             self._nudge.set_result(None)
 
@@ -164,10 +171,10 @@ class RouteBook:
         loop = asyncio.get_running_loop()
         while True:
             self._nudged = False
-            await self.refresh()
+            await self._read_all(self._due())
             if not self._nudged:
                 self._nudge = loop.create_future()
-                timer = loop.call_later(REFRESH_S, self.nudge)
+                timer = loop.call_later(REFRESH_S, self._wake)
                 await self._nudge
                 timer.cancel()
                 self._nudge = None
@@ -175,15 +182,30 @@ class RouteBook:
 
     async def refresh(self) -> None:
         """Read all routes once; what cannot be read stays as it was."""
-        for topic in self._topics:
+        await self._read_all(self._topics)
+
+    def _due(self) -> Sequence[str]:
+        """The topics to read now: all; of many, those that failed first, and the others in turn."""
+        if len(self._topics) <= ROUTES_MAX:
+            self._failed.clear()
+            return self._topics
+        failed = [*self._failed][:ROUTES_MAX]
+        for topic in failed:
+            del self._failed[topic]
+        rest = max(1, ROUTES_MAX - len(failed))
+        in_turn = [self._topics[(self._turn + n) % len(self._topics)] for n in range(rest)]
+        self._turn += rest
+        return [*failed, *in_turn]
+
+    async def _read_all(self, topics: Sequence[str]) -> None:
+        for topic in topics:
             route = await self._read(topic)
             if route is not None:
-                known = {key: listed for key, listed in self._brokers.items() if key[0] != topic}
-                for data in route.broker_datas:
-                    known[topic, data.broker_name] = dict(sorted(data.broker_addrs.items()))
-                self._brokers = known
-                perms = {key: perm for key, perm in self._perms.items() if key[0] != topic}
-                self._perms = perms | {(topic, name): perm for name, perm in _perms(route)}
+                self._brokers[topic] = {
+                    data.broker_name: dict(sorted(data.broker_addrs.items()))
+                    for data in route.broker_datas
+                }
+                self._perms[topic] = dict(_perms(route))
 
     async def _read(self, topic: str) -> TopicRouteData | None:
         request = Frame(
@@ -246,7 +268,7 @@ class Session:
             return self.pinned(queue.broker_set)
         broker = self._routes.master(queue.topic, queue.broker_set)
         if broker is None:
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
         return broker
 
     def _source(self, queue: QueueName, *, of_master: bool) -> Source | None:
@@ -256,7 +278,7 @@ class Session:
         suggested = self._suggested.get(queue, MASTER_ID)
         source = self._routes.source(queue.topic, queue.broker_set, suggested)
         if source is None:
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
         return source
 
     async def send(
@@ -275,7 +297,7 @@ class Session:
         if broker is None:
             return Fail("no-route")
         if self.pinned is None and self._routes.closed(queue.topic, queue.broker_set):
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
             return Fail(NOT_WRITABLE)
         properties = {props.WAIT: "true", **(more or {})}
         header = headers.SendRequest(
@@ -298,7 +320,7 @@ class Session:
         if isinstance(outcome, Ok):
             stored = {"node": queue.broker_set, "broker": broker, **(outcome.ext or {}), **pinned}
             return Ok(outcome.value, ext=stored)
-        self._routes.nudge()
+        self._routes.nudge(queue.topic)
         return msgspec.structs.replace(outcome, ext=pinned) if pinned else outcome
 
     async def _send(self, broker: str, request: Frame) -> Outcome:
@@ -332,23 +354,23 @@ class Session:
         if source is None:
             return Fail("no-route", ext=asked or None)
         if self.pinned is None and self._routes.unreadable(queue.topic, queue.broker_set):
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
             return Fail(NOT_READABLE)
         asked |= source.ext
         request = pull_of(queue, offset, consumer_group=POLLERS, count=PULL_BATCH)
         try:
             answer = await self._pool.call(source.broker, request, timeout_s=PULL_TIMEOUT_S)
             if answer.code not in PULLED:
-                self._routes.nudge()
+                self._routes.nudge(queue.topic)
                 code = {CODE: answer.code}
                 return Fail(error_of(answer.code, answer.remark), ext=asked | code)
             found = from_ext(headers.PullResponse, answer.ext)
             messages = decode_all(answer.body or b"")
         except RemoteProtocolError as error:
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
             return Fail(["bad-answer", plain(str(error))], ext=asked)
         except OSError as error:  # not sent, lost, or no answer in time
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
             return Fail(error_words(error), ext=asked)
         self._suggested[queue] = found.suggest_which_broker_id
         return Polled(

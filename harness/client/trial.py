@@ -100,7 +100,7 @@ class Trial:
     async def _read(self, queue: QueueName, consumer_group: str) -> Answer:
         master = self._routes.master(queue.topic, queue.broker_set)
         if master is None:
-            self._routes.nudge()
+            self._routes.nudge(queue.topic)
             return [UNASKED["no-route"]]
         request = pull_of(queue, 0, consumer_group=consumer_group, count=1)
         try:

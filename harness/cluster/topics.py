@@ -5,10 +5,11 @@ be, whatever brokers would make of themselves (`autoCreateTopicEnable`,
 Asked from the observers' address, in RocketMQ's own requests. Units: seconds.
 """
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Awaitable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
 from maxq.harness.cluster.processes import Nodes
@@ -24,6 +25,7 @@ from maxq.reference.wire.headers import to_ext
 from maxq.reference.wire.node_headers import CreateTopicRequest, GroupRequest, TopicRequest
 from maxq.reference.wire.route import TopicRouteData
 
+T = TypeVar("T")
 TOPIC_TIMEOUT_S = 30.0
 COPY_TIMEOUT_S = 15.0  # slaves copy tables every 12 s
 # RocketMQ's of a pair copy them for the first time 60 to 63 s after they were started: topics, and
@@ -32,11 +34,19 @@ COPY_TIMEOUT_S = 15.0  # slaves copy tables every 12 s
 FIRST_COPY_S = 90
 
 
+FEW, AT_ONCE = 16, 64  # topics that are made one after the other; how many of more at once
+
+
 class Left(NamedTuple):
     """What some brokers leave to their masters to make: ``topic T`` or ``consumer group G``."""
 
     what: str
     brokers: list[str]
+
+
+def _at_once(every: Sequence[T]) -> Iterator[Sequence[T]]:
+    size = 1 if len(every) <= FEW else AT_ONCE
+    return (every[first : first + size] for first in range(0, len(every), size))
 
 
 class Topics:
@@ -89,8 +99,8 @@ class Topics:
         """
         sets = sorted({n.broker_set for n in self._inquiry.by_role(Role.BROKER)})
         async with probing(self._environment.observer_dial) as pool:
-            left: list[Left] = []
-            for topic, queues in topics.items():
+
+            def made(topic: str, queues: int) -> Awaitable[Left]:
                 header = CreateTopicRequest(
                     topic=topic,
                     default_topic="TBW102",
@@ -100,14 +110,11 @@ class Topics:
                     topic_filter_type="SINGLE_TAG",
                     attributes=attributes or None,
                 )
-                request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
-                of_topic = sets[:1] if topic in alone else sets
-                left.append(await self._create(pool, f"topic {topic}", request, of_topic))
-                if not await until(partial(self._routed, pool, topic, of_topic), self._route_s):
-                    raise SetupFailed(
-                        f"topic {topic} is not routed to broker sets {', '.join(of_topic)} after "
-                        f"{self._route_s:.0f} s"
-                    )
+                return self._make(pool, header, sets[:1] if topic in alone else sets)
+
+            left: list[Left] = []
+            for some in _at_once([*topics.items()]):
+                left += await asyncio.gather(*(made(topic, queues) for topic, queues in some))
 
             self._made += topics
             for group in groups:
@@ -121,6 +128,19 @@ class Topics:
                     seen = {"holds": False, "topic": topic, "attributes": attributes}
                     return {slave: {**seen, "answer": said} for slave, said in lacking.items()}
             return {}
+
+    async def _make(self, pool: Pool, header: CreateTopicRequest, sets: Collection[str]) -> Left:
+        """Create a topic on all brokers of some sets, and wait until every name server routes to
+        it."""
+        topic = header.topic
+        request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
+        left = await self._create(pool, f"topic {topic}", request, sets)
+        if not await until(partial(self._routed, pool, topic, sets), self._route_s):
+            raise SetupFailed(
+                f"topic {topic} is not routed to broker sets {', '.join(sets)} after "
+                f"{self._route_s:.0f} s"
+            )
+        return left
 
     async def _create(self, pool: Pool, what: str, request: Frame, sets: Collection[str]) -> Left:
         """Create something on all brokers of some sets that make it themselves. Of the others, if

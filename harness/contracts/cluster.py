@@ -470,12 +470,12 @@ class Cluster(Members, Protocol):
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
-    """How producers try again: how often at most, of each key the one to try next, how many queues
-    a broker set has, and whether they keep away from sets that failed or were slow."""
+    """How producers try again: how often at most, of each key the one to try next and the number of
+    its broker set, and whether they keep away from sets that failed or were slow."""
 
     count: int
     elsewhere: tuple[int, ...]
-    queues: int
+    homes: tuple[int, ...]
     avoids: bool
 
 

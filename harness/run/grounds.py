@@ -23,7 +23,7 @@ from maxq.histories.grounds import (
     Ground,
 )
 from maxq.histories.observed import ORDERED_KEYS
-from maxq.workloads.queue import QUEUES
+from maxq.workloads.queue import homes_of
 
 NEW = frozenset((PROBE, LOCK, CONSUMER_OFFSET))  # kinds of which older versions had none
 OF_ROLE = {Role.CONTROLLER: CONTROLLER, Role.NAMESRV: NAMESRV, Role.BROKER: BROKER}
@@ -43,12 +43,11 @@ def _grounds(options: Options) -> Iterator[Ground]:
     nodes = [n for n in plan(options.topology) if not n.spare]
     brokers = [n for n in nodes if n.broker_set]
     sets = sorted({n.broker_set for n in brokers})
-    keys = [(number, name) for number, name in
-            enumerate(name for name in sets for _ in range(QUEUES))]  # fmt: skip
+    keys = [*enumerate(homes_of(sets, 1))]
     yield (RECOVERY,)
     yield from ((PROBE, key, name) for key, name in keys)
     if "queue" in options.workload:
-        for key, name in keys:
+        for key, name in enumerate(homes_of(sets, options.topics)):
             in_turn = [n.name for n in brokers if n.broker_set == name and not n.learner]
             each = options.ending == "each-replica"
             yield from ((FINAL_READ, key, name, node) for node in (in_turn if each else [None]))

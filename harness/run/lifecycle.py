@@ -84,7 +84,7 @@ class Nemesis:
         self, script: Schedule, cluster: Deployment, options: Options, lateness: Lateness
     ) -> None:
         self._lateness = lateness
-        self._acts = Scripted(cluster, f"{script.header.seed}/act", places_of(cluster))
+        self._acts = Scripted(cluster, f"{script.header.seed}/act", places_of(cluster, options))
         # Whatever the schedule says, at the end it is said who shall lead.
         self._ending = Scripted(cluster, f"{options.seed}/ending")
         self._cluster = cluster

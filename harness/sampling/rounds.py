@@ -36,7 +36,7 @@ from maxq.harness.schedule.options import Options
 from maxq.histories.fault_facts import BUILT_IN, Kinds
 from maxq.nemeses.catalogue import NO_FAULT, facts_of, kinds_of
 from maxq.nemeses.kind import Drawing, Kind, Step
-from maxq.workloads.queue import QUEUES, reader_count
+from maxq.workloads.queue import homes_of, reader_count
 
 QUIET_S = 2.0  # before each strike of a fault that is alone
 CROWDED_S = 5.0  # so much longer for each other fault, or nothing ever works
@@ -204,7 +204,7 @@ def loads(options: Options, length: float) -> Iterator[Load]:
 def _steady(options: Options, length: float) -> Iterator[Load]:
     for name in options.workload:
         if name == "queue":
-            keys = tuple(range(QUEUES * options.broker_sets))
+            keys = tuple(range(len(homes_of(range(options.broker_sets), options.topics))))
             readers = reader_count(options.concurrency, len(keys))
             writers = tuple(range(readers, options.concurrency))
             yield Load(id="send", until=length, rate=options.rate * 2 / 3, f=SEND,

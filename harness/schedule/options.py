@@ -102,6 +102,7 @@ Learners = Annotated[int, Meta(ge=0, le=8)]
 BrokerSets = Annotated[int, Meta(ge=1, le=50)]
 Threads = Annotated[int, Meta(ge=0, le=THREADS_MAX)]
 OpsRate = Annotated[float, Meta(ge=0, le=RATE_MAX)]
+Topics = Annotated[int, Meta(ge=1, le=5000)]
 Tries = Annotated[int, Meta(ge=0, le=9)]
 Ops = Annotated[int, Meta(ge=0)]
 
@@ -137,6 +138,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing = "fast"
     mutant: str = ""
     pinned: Threads = 0  # threads of the workload queue that stay with one broker for the whole run
+    topics: Topics = 1  # of the workload queue
     client_retries: Tries = 0  # of the queue's sends; each try is an operation
     send_timeout_ns: LastsNs = 0  # of the queue's sends; 0: as long as any answer may take
     latency_fault_tolerance: bool = False  # of the queue's senders
@@ -378,6 +380,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--seed {self.seed}",
         ]
         words += [f"--pinned {self.pinned}"] if self.pinned else []
+        words += [f"--topics {self.topics}"] if self.topics > 1 else []
         words += [f"--client-retries {self.client_retries}"] if self.client_retries else []
         if self.send_timeout_ns:
             words.append(f"--send-timeout {decimal(self.send_timeout_ns)}s")

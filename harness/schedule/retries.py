@@ -79,7 +79,7 @@ class Retrying(msgspec.Struct, frozen=True):
         """This queue, or one of another set, if the thread keeps away from this one's."""
         other = key
         for _ in self.how.elsewhere:
-            if self.shunned.get((thread, other // self.how.queues), 0) <= now:
+            if self.shunned.get((thread, self.how.homes[other]), 0) <= now:
                 return other
             other = self.how.elsewhere[other]
         return key
@@ -102,7 +102,7 @@ class Retrying(msgspec.Struct, frozen=True):
         if self.how.avoids:
             took_ms = (event.time - self.begun.get(thread, event.time)) // MS
             for_ms = shunned_ms(FAILED_MS if failed else took_ms)
-            until = {(thread, key // self.how.queues): event.time + for_ms * MS}
+            until = {(thread, self.how.homes[key]): event.time + for_ms * MS}
             after = msgspec.structs.replace(self, shunned={**self.shunned, **until})
         ext = {name: said for name, said in (event.ext or {}).items() if name == "size"}
         number = (event.ext or {}).get(RETRY, 0) + 1

@@ -52,3 +52,19 @@ def test_a_broker_that_acknowledges_before_it_writes_is_caught(tmp_path: Path, s
 def test_other_seeds_are_other_histories(tmp_path: Path) -> None:
     """A check that cannot fail would call everything equal."""
     assert simulate(tmp_path, seed=1, seconds=3)[0] != simulate(tmp_path, seed=2, seconds=3)[0]
+
+
+def test_all_of_many_topics_are_sent_to_and_read_to_their_ends(tmp_path: Path) -> None:
+    options = Options(
+        environment="simulated", seed=5, topics=90, time_limit_ns=15 * SECOND_NS, **SMALL
+    )
+    judged = run_test(options, tmp_path, quiet=True)
+    assert judged.results.valid is True
+    history = judged.stored.history
+    sent = {op.value[0][1] for op in history.of_f("send") if op.type == "ok"}
+    assert len(sent) > 60
+    read = [op for op in history.of_f("poll") if (op.ext or {}).get("drained")]
+    assert read, "every reader says that all is read"
+    ended = {k for op in history.of_f("poll") for k in (op.ext or {}).get("end", {})}
+    assert len(ended) >= 91
+    assert judged.results.lost.lost == 0

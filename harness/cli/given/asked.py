@@ -90,6 +90,8 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known["lull_ns"] = known.pop("lull", None) or 0
     known["send_timeout_ns"] = known.pop("send_timeout_ns", None) or 0
     known["interval_ns"] = known.pop("interval", None) or 0
+    if known.get("topics", 1) > 1 and "queue" not in known["workload"]:
+        raise ValueError("--topics are those of the workload queue, which is not among --workload")
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
     return _possible(Options(**known))

@@ -228,6 +228,13 @@ CLIENTS = (
         help="client threads of the workload queue that stay with one broker, whatever routes say",
     ),
     click.option(
+        "--topics",
+        type=click.IntRange(1, 5000),
+        default=1,
+        show_default=True,
+        help="how many topics the workload queue sends to and reads",
+    ),
+    click.option(
         "--client-retries",
         type=click.IntRange(0, 9),
         default=0,

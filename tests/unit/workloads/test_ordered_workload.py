@@ -178,7 +178,7 @@ def performed(answering: Answering, *ops: tuple[str, Any]) -> list[Outcome]:
         async with asyncio.TaskGroup() as group:
             client: Any = OrderedClient(view, group, {1000: QUEUE}, 1, lambda: 0)
             client._session = client._offsets = client._locks = answering
-            client._routes._brokers = {(ordered.TOPIC, "b0"): {0: "x:1"}}
+            client._routes._brokers = {ordered.TOPIC: {"b0": {0: "x:1"}}}
             return [await client.invoke(Op("invoke", 5, f, value)) for f, value in ops]
 
     return asyncio.run(run())

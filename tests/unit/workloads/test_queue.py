@@ -1,6 +1,7 @@
 """The queue workload: what its generators ask for, and what its clients make of answers."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from itertools import pairwise
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 from generator_simulation import Simulated, after, simulate
+from hypothesis import given
+from hypothesis import strategies as st
 
 from maxq.harness.client.session import Polled, QueueName
 from maxq.harness.contracts.cluster import Workload
@@ -28,8 +31,12 @@ from maxq.workloads.queue import (
     Reader,
     Reads,
     Writer,
+    homes_of,
     pinned_threads,
+    queue_keys,
     queue_workload,
+    retries_of,
+    topics_of,
 )
 
 SECOND_NS = 1_000_000_000
@@ -411,3 +418,26 @@ def test_writers_and_readers_are_pinned_in_turn_each_to_another_replica() -> Non
     assert made.shares == ((0,), (1,))
     assert pinned_threads(8, 2, 8) == frozenset(range(8))
     assert pinned_threads(8, 2, 5) == {7, 1, 6, 0, 5}
+
+
+@given(st.integers(1, 4), st.integers(1, 40))
+def test_keys_of_many_topics_are_queues_of_the_sets_that_are_said(sets: int, topics: int) -> None:
+    """Those of the first topic come first and are as without others; each topic has its queues."""
+    view: Any = View(sets)
+    keys = queue_keys(view, topics)
+    assert keys[: sets * QUEUES] == queue_keys(view)
+    assert [key.broker_set for key in keys] == homes_of([f"b{n}" for n in range(sets)], topics)
+    assert len(set(keys)) == len(keys)
+    queues = Counter(key.topic for key in keys)
+    assert queues == {topic: n * sets for topic, n in topics_of(topics).items()}
+
+
+@given(st.integers(1, 4), st.integers(1, 40))
+def test_a_try_of_any_topic_goes_to_another_set_if_there_is_one(sets: int, topics: int) -> None:
+    homes = homes_of([f"b{n}" for n in range(sets)], topics)
+    how = retries_of(homes, 2, avoids=True)
+    assert how is not None
+    for key, other in enumerate(how.elsewhere):
+        assert other != key
+        assert (homes[other] != homes[key]) is (sets > 1)
+        assert how.homes[key] == int(homes[key][1:])

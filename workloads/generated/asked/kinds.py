@@ -160,6 +160,7 @@ LEFT_OUT: Mapping[str, str] = {
     "generated",
     "dead-master-stays": "an outage as long as the recovery bound, and none is generated",
     "not-writable-during-fault": "an outage as long as the recovery bound, and none is generated",
+    "healthy-master-replaced": "an election that nothing led to, and each made-up one is asked for",
     "silent-member-stays": "a silence as long as its bound while clients are acknowledged without "
     "the silent member, and none is generated",
     **dict.fromkeys(
@@ -178,6 +179,7 @@ LEFT_OUT: Mapping[str, str] = {
             "other-slave-shown",
             "progress-beyond-queue",
             "second-acts",
+            "slave-behind-trim",
             "slave-stands-still",
             "slave-took-message",
             "topic-not-copied",

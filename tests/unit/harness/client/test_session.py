@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from maxq.harness.client.session import (
     PULL_TIMEOUT_S,
+    REFRESH_S,
+    ROUTES_MAX,
     SEND_TIMEOUT_S,
     Polled,
     QueueName,
@@ -190,7 +192,7 @@ def test_a_nudge_during_a_refresh_is_not_lost() -> None:
             await asyncio.sleep(0.01)
         asked = len(cluster.namesrv.requests)  # a refresh of the keeper is going on
         cluster.namesrv.script = route_to(BROKER_B)
-        routes.nudge()
+        routes.nudge(TOPIC)
         await asyncio.sleep(0.4)
         assert routes.master(TOPIC, SET) == BROKER_B
         return len(cluster.namesrv.requests) - asked
@@ -204,7 +206,7 @@ def test_many_nudges_read_the_routes_at_most_ten_times_a_second() -> None:
     async def main(session: Session, routes: RouteBook) -> int:
         asked = len(cluster.namesrv.requests)
         for _ in range(1000):
-            routes.nudge()
+            routes.nudge(TOPIC)
             await asyncio.sleep(0.001)
         return len(cluster.namesrv.requests) - asked
 
@@ -450,3 +452,24 @@ def test_a_slave_is_read_where_routes_list_no_master_and_says_nothing_of_the_end
     again = Cluster(pull_answers(19, 7, 7))
     again.namesrv.script = route_to(None, slaves={1: BROKER_B})
     assert again.run(last) == Fail("no-route")
+
+
+def test_routes_of_many_topics_are_read_in_turn_and_first_where_somebody_failed() -> None:
+    """No more than `ROUTES_MAX` at once, each of them before long."""
+    cluster = Cluster(send_answers(0))
+    topics = [f"t{number}" for number in range(5 * ROUTES_MAX // 2)]
+
+    async def main(session: Session, routes: RouteBook) -> tuple[list[str], int]:
+        routes.watch(topics)
+        asked = len(cluster.namesrv.requests)
+        routes.nudge(topics[-1])
+        await asyncio.sleep(0.3)
+        first = [(r.ext or {})["topic"] for r in cluster.namesrv.requests[asked:]]
+        await asyncio.sleep(3 * REFRESH_S)
+        every = {(r.ext or {})["topic"] for r in cluster.namesrv.requests[asked:]}
+        return first, len(every)
+
+    first, every = cluster.run(main)
+    assert topics[-1] in first
+    assert len(first) <= ROUTES_MAX + 1
+    assert every == len(topics)

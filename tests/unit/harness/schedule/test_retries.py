@@ -55,7 +55,7 @@ def performed(
 ) -> list[tuple[int, int, int]]:
     """The tries of one thread, each answered in turn, the last answer for good: (queue, message,
     number of the try)."""
-    how = retries_of(sets * QUEUES, count, avoids=avoids)
+    how = retries_of([f"b{s}" for s in range(sets) for _ in range(QUEUES)], count, avoids=avoids)
     assert how is not None
     gen: Generator = Retrying(Once(key, messages), how)
     process, now, tries = 0, 0, list[tuple[int, int, int]]()
