@@ -145,6 +145,11 @@ DECISIONS: dict[str, Decision] = {
         "With DLedger the end of an older connection of a master counts as its end, also where it "
         "has a new one: an election of that kind breaks the claim.",
     ),
+    "A11": Decision(
+        f"{OURS}: no document says that a slave which was away copies again",
+        "Of 5.5.0 a slave whose log ends before its master's begins, since older files were "
+        "deleted meanwhile, is never sent anything (#3388): that breaks the claim.",
+    ),
     "N1": Decision(
         f"{CODE}: no document describes the table",
         "A name server answers 0 to a registration that it ignores; the table is judged, not the "

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from maxq.harness.cli.main import run_cli
+from maxq.harness.targets import known_keys
 from maxq.histories.fault_facts import TRIAL
 from maxq.reference.broker.client_calls.pulls import Pulls
 from maxq.reference.wire.codes import ResponseCode
@@ -28,8 +29,9 @@ def test_what_brokers_may_not_make_themselves_is_made_first(
 
 
 def test_a_run_whose_producers_are_refused_names_the_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(known_keys, "refusal", lambda *_: "")  # what is refused before any run
     assert run(tmp_path, "--set", "broker:brokerPermission=4") == 1
     out = capsys.readouterr()
     assert "not writable by the route" in " ".join(out.out.split())

@@ -164,7 +164,7 @@ def test_controllers_that_lost_most_of_their_stores_begin_anew(
     met = conditions(r.history, {})
     assert ("c0 and c1 were removed" in begun_anew(r.history)) is anew
     of_them = {claim for claim, known in BY_ID.items() if known.of_controllers}
-    assert of_them == {"S1", "S2", "S3", "S3b", "S4", "S5", "S7", "S8c", "N13"}
+    assert of_them == {"S1", "S2", "S3", "S3b", "S4", "S5", "S7", "S8c", "S18", "N13"}
     assert all(("most of the controllers" in met.unpromised(c, {})) is anew for c in of_them)
     assert "controllers" not in met.unpromised("S14", {})
 

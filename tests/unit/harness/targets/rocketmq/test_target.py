@@ -356,6 +356,7 @@ def test_what_a_release_without_ids_cannot_show_is_not_judged() -> None:
         "S14b",
         "S15",
         "S16",
+        "S18",
         "L1",
     }
     left |= {"L2", "L6", "L7", "L8", "L9", "N2", "N3", "N4", "N7", "N8", "N9", "N11", "N12"}
