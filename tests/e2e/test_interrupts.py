@@ -43,7 +43,9 @@ def interrupted(
     return out, err, took
 
 
-@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGINT, 1), (signal.SIGHUP, 2)])
+@pytest.mark.parametrize(("number", "jobs"), [
+    (signal.SIGINT, 1), pytest.param(signal.SIGHUP, 2, marks=pytest.mark.campaign),
+])  # fmt: skip
 def test_seeds_that_are_interrupted_are_summed_and_gone_on_with(
     number: signal.Signals, jobs: int, tmp_path: Path
 ) -> None:

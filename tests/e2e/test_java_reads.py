@@ -261,7 +261,7 @@ async def side_by_side(nodes: Nodes, judge: Judge) -> None:
                 each.close()
 
 
-@pytest.mark.parametrize("whose", ["ours", "rocketmq"])
+@pytest.mark.parametrize("whose", ["ours", pytest.param("rocketmq", marks=pytest.mark.campaign)])
 def test_both_consumers_read_the_same_from_the_same(
     whose: str, release: str, tmp_path: Path
 ) -> None:
