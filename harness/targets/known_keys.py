@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.nearest import nearest
-from maxq.harness.targets.rocketmq.releases import MISSING, ordered, release_of
+from maxq.harness.targets.rocketmq.releases import BACK_ENDS, MISSING, ordered, release_of
 from maxq.reference.config import (
     ROLES,
     ConfigError,
@@ -87,6 +87,13 @@ def refusal(role: Role, key: str, value: str) -> str:
     """Why no run can have a value of a key; empty if runs can."""
     of = REFUSED[role]
     return of.get((key, value)) or (of.get((key, ANY), "") if value else "")
+
+
+def other_controllers(role: Role, key: str, value: str, target: str) -> bool:
+    """Whether a file asks for controllers of the kind that a target does not run."""
+    jraft = role is Role.CONTROLLER and key == "controllerType" and value.strip() == "jRaft"
+    release = release_of(target)
+    return jraft and release is not None and not target.endswith(f":{BACK_ENDS[1]}")
 
 
 def type_fault_of(role: Role, key: str, value: str) -> str:

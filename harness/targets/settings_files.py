@@ -187,16 +187,20 @@ def check(files: Iterable[SettingsFile], target: str) -> None:
             for role in roles_in(file):
                 if known_keys.overlooks(role, key, target):
                     continue
-                if why := _fault(role, key, line.value):
+                if why := _fault(role, key, line.value, target):
                     wrong.append(f"{file.name}:{line.number}: {why}")
     if wrong:
         raise SettingsError("\n".join(dict.fromkeys(wrong)))
 
 
-def _fault(role: Role, key: str, value: str) -> str:
+def _fault(role: Role, key: str, value: str, target: str) -> str:
     """What is wrong with a value, and what RocketMQ makes of it."""
     if why := known_keys.type_fault_of(role, key, value):
         return f"{key}={value}: {why}; {known_keys.taken_for(role, key)}"
+    if known_keys.other_controllers(role, key, value, target):
+        return (
+            f"{key}={value}: {target} has DLedger's controllers; --target {target}:jraft has these"
+        )
     return "" if key in OWN[role] else known_keys.value_fault(f"{role.value}:{key}", value)
 
 

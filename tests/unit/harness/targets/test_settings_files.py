@@ -176,3 +176,13 @@ def test_what_is_no_file_of_settings_is_refused(tmp_path: Path, content: bytes, 
     path.write_bytes(content)
     with pytest.raises(SettingsError, match=f"{path}: {why}"):
         read(path, Role.BROKER)
+
+
+def test_a_file_of_jraft_asks_for_controllers_that_agree_by_it(tmp_path: Path) -> None:
+    path = tmp_path / "controller.conf"
+    path.write_text("controllerType = jRaft\njRaftGroupId = g\n")
+    files = read(path, Role.CONTROLLER)
+    with pytest.raises(SettingsError, match=r"--target rocketmq:5\.5\.0:jraft has these"):
+        check(files, "rocketmq:5.5.0")
+    for target in ("rocketmq:5.5.0:jraft", "reference"):
+        check(files, target)
