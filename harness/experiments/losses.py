@@ -31,7 +31,7 @@ from maxq.harness.schedule.options import Options
 HEAD = ("fault", "strikes", "lost of acknowledged", "shown, then gone", "unavailable for at most",
         "broken promises")  # fmt: skip
 ERROR_MAX = 600  # characters of why a run did not come up
-ALL_SET = "every setting that could have kept these messages is set so already"
+ALL_SET = "each of the settings that Max-Q would try has that value already"
 NO_STRIKE = "not measured (no strike)"
 
 
