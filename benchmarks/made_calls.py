@@ -1,6 +1,5 @@
 """Columns of calls as linearizable objects answer them, for measurements."""
 
-from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +8,7 @@ from benchmarks.made_transactions import moments
 from maxq.checkers.linearizability.calls import NEVER, NOTHING, OK, OPEN, Calls, Ints
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact.elements import Elements
-from maxq.checkers.models.judged import calls_by_key
+from maxq.checkers.models.judged import taken_of
 from maxq.checkers.models.kv import KeyValue
 from maxq.histories.history import History
 from maxq.workloads.of_models.making import made
@@ -140,5 +139,5 @@ def kv_calls(count: int, concurrency: int, info: float) -> Calls:
     """So many gets, appends and puts of one text."""
     asked = ModelRequest(model="kv", ops=count, concurrency=concurrency, info=info)
     ops = made(asked, KeyValue()).ops
-    (calls,) = calls_by_key(KeyValue(), History(ops), Counter()).values()
+    (calls,) = taken_of(KeyValue(), History(ops)).calls.values()
     return calls

@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -33,7 +32,7 @@ import numpy as np
 from benchmarks.made_histories import Asked, fifo_queue, kv, register, write_journal
 from maxq.checkers.linearizability.judge import decide
 from maxq.checkers.models.catalogue import models
-from maxq.checkers.models.judged import calls_by_key
+from maxq.checkers.models.judged import taken_of
 from maxq.harness.cli.given.budget import Budget
 from maxq.harness.run.rejudge import open_file
 
@@ -79,7 +78,7 @@ def judged(model: str, path: Path) -> Side:
     """Judge once in this process, as `maxq check --model` does."""
     began = time.process_time()
     kind = models()[model]
-    keys = list(calls_by_key(kind, open_file(path).history, Counter()).values())
+    keys = list(taken_of(kind, open_file(path).history).calls.values())
     read_s = time.process_time() - began
     best, first, tries = math.inf, time.monotonic(), 0
     while not tries or (tries < TRIES_MAX and time.monotonic() - first < SHORTEST_S):

@@ -100,6 +100,12 @@ RETRY = "retry"  # ext of a send: which try of its message it is, from 1 on; the
 WRITE = 2  # bit of a topic's permission, as RocketMQ has it
 MASTER_ROLE = "0"  # the role id of a master in routes
 WIPE = fault_facts.WIPE  # of clients as of the nemesis
+# Operations of Max-Q's that change nothing of a log, a lock or a register that a model judges.
+BESIDE = frozenset((
+    OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE, REPLICA_LOG, PROBED, COMMIT_OFFSET,
+    FETCH_OFFSET, SEND_DELAYED, SEND_DELAYED_ALONE, READ_DELAYED, SEND_ORDERED, READ_ORDERED,
+    COMMIT_ORDERED, SEND_HALF, END_TRANSACTION, READ_TRANSACTIONS, APPLY_ID, JOIN, LEAVE, WIPE,
+))  # fmt: skip
 DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`
 
 

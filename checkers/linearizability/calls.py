@@ -62,13 +62,18 @@ class Call(NamedTuple):
 def _word(value: Any) -> str:
     if isinstance(value, str):
         return shortened(value)
-    text = msgspec.json.encode(value, enc_hook=str, order="deterministic")  # a keyword is a text
+    try:
+        text = msgspec.json.encode(value, enc_hook=str, order="deterministic")  # keywords are texts
+    except TypeError:  # a set of values that have no order among each other
+        return shortened(stated(value))
     return shortened(text.decode())
 
 
 def stated(state: Any) -> str:
     """A state of an object in words, the same in every process: sets in order."""
     match state:
+        case list():
+            return f"[{', '.join(map(stated, state))}]"
         case frozenset():
             return f"{{{', '.join(sorted(map(stated, state)))}}}"
         case tuple():

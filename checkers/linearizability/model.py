@@ -46,13 +46,22 @@ class Model(ABC):
     """The base of all models; a model of one's own overrides `read`, `initial` and `step`.
 
     `name` is that of ``--model``; `about` says in a line what it promises. `reads` are the kinds of
-    calls that never change the state: they cost the search nothing.
+    calls that never change the state: they cost the search nothing. `blind` are those whose answer
+    is right in every state: where nothing else succeeded, nothing was tested. `synonyms` are names
+    that people give the model's operations. `by_key` says that each key of an operation is an
+    object of its own; `asks` which operations have a value to ask for, `harmless` which others of
+    the model's tests change nothing.
     """
 
     name: str = ""
     about: str = ""
     are: str = "linearizable as"  # what calls are that keep to it: "3 calls are ... register"
     reads: Collection[str] = ()
+    blind: Collection[str] = ()
+    synonyms: Mapping[str, str] = {}
+    by_key: bool = False
+    asks: Collection[str] = ()
+    harmless: Collection[str] = ()
     initial: State = None
 
     @abstractmethod
@@ -72,6 +81,16 @@ class Model(ABC):
     def step(self, state: State, call: "Call") -> Iterable[State]:
         """The states that may follow if a call takes effect now; none: its answer is impossible.
         Of a call without an answer, `result` is None and any answer will do."""
+
+    def begun_with(self, initial: Any) -> "Model":
+        """The model of objects that begin with a value; None: as they are.
+
+        Raises:
+            ValueError: its objects begin with nothing else.
+        """
+        if initial is None:
+            return self
+        raise ValueError(f"--initial is for registers: a {self.name} has no other first value")
 
     def observes_failure(self, call: "Call") -> bool:
         """Whether a call that failed shows something of the state, as a compare-and-set that was

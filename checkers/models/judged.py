@@ -2,9 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 
 from maxq.checkers.counterexample import of_transactions
 from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Calls, CallsMaker
@@ -14,6 +15,7 @@ from maxq.checkers.linearizability.minimal import Smallest, smallest
 from maxq.checkers.linearizability.model import Model
 from maxq.checkers.linearizability.search import OVER_BUDGET
 from maxq.checkers.linearizability.space import Over
+from maxq.checkers.models.intake import Intake, Taking
 from maxq.checkers.models.transactions import TransactionModel
 from maxq.checkers.transactions.judged import STRONGEST, Asked, Judged
 from maxq.histories.history import History
@@ -21,9 +23,8 @@ from maxq.histories.op import ABSENT, RESOLVED
 
 LOOKS_FIRST = 200  # at the budget, that a key gets before all others had their turn
 SHRUNK_MAX = 4  # keys without a legal order of which a counterexample is made
-UNANSWERED = Decided(
-    "unknown", "fast test", "never-answered", "no call succeeded: it tests nothing"
-)
+NOTHING_TESTED = "no operation succeeded that could have shown a breach"
+AS_FOUND = Intake()
 OUTCOMES = {"ok": OK, "fail": FAILED, "info": OPEN}
 
 
@@ -38,22 +39,26 @@ class KeyJudged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelJudged(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of all keys, in order of their names; `passed` counts by kind the operations
-    of clients that are none of the model's. Transactions are one object, and all that is known of
-    them is in `transactions`."""
+    """What became of all keys, in order of their names; `independent`: of Jepsen's independent
+    keys. `passed` counts by kind the operations of clients that are none of the model's, `open` the
+    calls without an answer; `why` says why nothing can be said of the whole. Transactions are one
+    object, and all that is known of them is in `transactions`."""
 
     model: str
     keys: tuple[KeyJudged, ...]
     passed: dict[str, int] = {}
+    open: int = 0
+    independent: bool = False
+    why: str = ""
     transactions: Judged | None = None
 
     @property
     def valid(self) -> bool | Literal["unknown"]:
         """Invalid if a key is; unknown if one could not be decided, or if there is none."""
         every = {k.decided.valid for k in self.keys}
-        if False in every:
-            return False
-        return True if every == {True} else "unknown"
+        if self.why or not every:
+            return "unknown"
+        return False if False in every else True if every == {True} else "unknown"
 
     @property
     def counterexample(self) -> KeyJudged | None:
@@ -70,7 +75,9 @@ def _length(key: KeyJudged) -> int:
     return len(key.smallest.begins) if key.smallest else 0
 
 
-def judge(model: Model, history: History, over: Over, asked: Asked = STRONGEST) -> ModelJudged:
+def judge(
+    model: Model, history: History, over: Over, asked: Asked = STRONGEST, how: Intake = AS_FOUND
+) -> ModelJudged:
     """Judge every key, and make counterexamples; the budget is for all of this together.
 
     Args:
@@ -78,6 +85,7 @@ def judge(model: Model, history: History, over: Over, asked: Asked = STRONGEST) 
         history: the history.
         over: whether the budget is used up.
         asked: of transactions: the consistency model, and what may be assumed.
+        how: what is said of the history beside its model.
 
     Raises:
         HistoryError: an operation has not the model's shape.
@@ -85,8 +93,11 @@ def judge(model: Model, history: History, over: Over, asked: Asked = STRONGEST) 
     """
     if isinstance(model, TransactionModel):
         return _judge_transactions(model, history, over, asked)
-    passed = Counter[str]()
-    dealt = sorted(calls_by_key(model, history, passed).items(), key=lambda pair: repr(pair[0]))
+    model = model.begun_with(how.initial)
+    taken = taken_of(model, history, how)
+    dealt = sorted(taken.calls.items(), key=lambda pair: repr(pair[0]))
+    if taken.open_names:
+        return _nothing_known(model, taken, dealt)
     # One key that takes long does not keep the others from being decided: it waits.
     first = [decide(model, calls, _some(over)) for _, calls in dealt]
     less = _made_smaller(model, dealt, first, over)
@@ -95,11 +106,24 @@ def judge(model: Model, history: History, over: Over, asked: Asked = STRONGEST) 
         for (_, calls), one in zip(dealt, first, strict=True)
     ]
     less = _made_smaller(model, dealt, found, over, less)
-    keys = (
+    keys = tuple(
         KeyJudged(key=key, calls=calls.size, decided=one, smallest=less.get(at))
         for at, ((key, calls), one) in enumerate(zip(dealt, found, strict=True))
     )
-    return ModelJudged(model=model.name, keys=tuple(keys), passed=dict(passed))
+    tested = any(np.any((c.outcome == OK) & ~c.of(*model.blind)) for _, c in dealt)
+    broken = any(key.decided.valid is False for key in keys)
+    return taken.judged(model, keys, "" if tested or broken or not keys else NOTHING_TESTED)
+
+
+def _nothing_known(model: Model, taken: "Taken", dealt: Sequence[tuple[Any, Calls]]) -> ModelJudged:
+    """What is said where operations are left out that may have changed an object."""
+    names = ", ".join(f"{count:,} {f}" for f, count in sorted(taken.open_names.items()))
+    ignore = ",".join(sorted(taken.open_names))
+    why = (f"{model.name} does not know {names}, which may have changed what is judged "
+           f"(--ignore {ignore}, if not)")  # fmt: skip
+    unsure = Decided("unknown", "fast test", "unknown-operation", why)
+    keys = (KeyJudged(key=key, calls=calls.size, decided=unsure) for key, calls in dealt)
+    return taken.judged(model, tuple(keys), why)
 
 
 def _some(over: Over) -> Over:
@@ -147,8 +171,32 @@ def _decided(found: Judged) -> Decided:
     return Decided(found.valid, "dependencies", name, why, witness)
 
 
-def calls_by_key(model: Model, history: History, passed: Counter[str]) -> dict[Any, Calls]:
-    """The calls on each key; operations without one are counted in `passed`."""
+class Taken(NamedTuple):
+    """The calls on each key; `passed` counts by name the operations that the model does not know,
+    `open_names` those of them that may have changed something."""
+
+    calls: dict[Any, Calls]
+    passed: Counter[str]
+    open_names: Counter[str]
+    independent: bool
+
+    def judged(self, model: Model, keys: tuple[KeyJudged, ...], why: str) -> ModelJudged:
+        """What became of them."""
+        unanswered = sum(int((calls.outcome == OPEN).sum()) for calls in self.calls.values())
+        return ModelJudged(
+            model=model.name, keys=keys, passed=dict(self.passed), open=unanswered,
+            independent=self.independent, why=why,
+        )  # fmt: skip
+
+
+def taken_of(model: Model, history: History, how: Intake = AS_FOUND) -> Taken:
+    """The calls of a history.
+
+    Raises:
+        HistoryError: an operation has not the model's shape.
+    """
+    taking = Taking(model, history, how)
+    passed, open_names = Counter[str](), Counter[str]()
     makers: dict[Any, CallsMaker] = defaultdict(CallsMaker)
     for op in history.clients:
         if op.type != "invoke":
@@ -158,8 +206,11 @@ def calls_by_key(model: Model, history: History, passed: Counter[str]) -> dict[A
             continue  # it never happened, as logs show
         outcome = OPEN if ended is None else OUTCOMES[ended.type]
         end = -1 if ended is None else ended.index
-        rows = list(model.read(op, ended))
+        rows = list(model.read(*taking.pair(op, ended)))
         for row in rows:
             makers[row.key].add(row, op.index, end, outcome, int(op.process))
-        passed.update(() if rows else (op.f,))
-    return {key: maker.done() for key, maker in makers.items()}
+        if not rows:
+            passed[op.f] += 1
+            open_names.update([op.f] if taking.leaves_open(op, ended) else ())
+    calls = {key: maker.done() for key, maker in makers.items()}
+    return Taken(calls, passed, open_names, taking.independent)

@@ -27,6 +27,9 @@ class KeyValue(Model):
     name = "kv"
     about = "linearizable texts by key, with get, put and append"
     reads = (GET,)
+    blind = (PUT, APPEND)
+    by_key = True
+    asks = (PUT, APPEND)
     initial: State = ""
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:

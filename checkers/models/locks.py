@@ -20,6 +20,9 @@ class Mutex(Model):
 
     name = "mutex"
     about = "linearizable lock that one process at a time holds"
+    synonyms = {"lock": holds.ACQUIRE, "unlock": holds.RELEASE}
+    by_key = True
+    harmless = ("renew",)
     initial: State = None
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:

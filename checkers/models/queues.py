@@ -7,9 +7,13 @@ from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact import matched, queues
 from maxq.checkers.linearizability.model import Client, Drawn, Model, State
 from maxq.checkers.linearizability.ties import Ties
-from maxq.checkers.models.shapes import frozen, keyed
-from maxq.histories.op import HistoryError, Op
+from maxq.checkers.models.shapes import frozen, keyed, something
+from maxq.histories.op import Op
 
+QUEUED = {
+    "enq": "enqueue", "push": "enqueue", "offer": "enqueue",
+    "deq": "dequeue", "pop": "dequeue", "take": "dequeue",
+}  # fmt: skip
 EMPTY_ERRORS = ("empty", "exhausted")  # of a dequeue that found nothing, and says so
 
 
@@ -23,14 +27,16 @@ class FifoQueue(Model):
     name = "fifo-queue"
     about = "linearizable queue, first in first out, that may be found empty"
     reads = (queues.EMPTY,)
+    blind = (queues.PUT,)
+    synonyms = QUEUED
+    by_key = True
+    asks = ("enqueue",)
     initial: State = ()
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         key, value = keyed(begun)
         if begun.f == "enqueue":
-            if value is None:
-                raise HistoryError(f"op {begun.index}: enqueue wants a value")
-            yield Row(key, queues.PUT, frozen(value))
+            yield Row(key, queues.PUT, something(begun, value))
         elif begun.f == "dequeue":
             answered = ended is not None and ended.type == "ok"
             value = ended.value if answered and ended is not None else None

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, CallsMaker, Row
+from maxq.checkers.linearizability.calls import FAILED, NOTHING, OPEN, Call, Calls, CallsMaker, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact import overwriting, registers
 from maxq.checkers.linearizability.model import ANYTHING, Client, Drawn, Model, State
@@ -23,6 +23,13 @@ class CasRegister(Model):
     name = "cas-register"
     about = "linearizable register with read, write and compare-and-set"
     reads = (registers.READ,)
+    blind = (registers.WRITE,)
+    synonyms = {
+        "r": registers.READ, "get": registers.READ, "w": registers.WRITE, "put": registers.WRITE,
+        "compare-and-set": registers.CAS, "compare-and-swap": registers.CAS,
+    }  # fmt: skip
+    by_key = True
+    asks = (registers.WRITE, registers.CAS)
     initial: State = None
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
@@ -57,6 +64,12 @@ class CasRegister(Model):
         old = state if client.below(2) else client.below(9)
         return Drawn(registers.CAS, [old, value], [old, value], fails=old != state)
 
+    def begun_with(self, initial: Any) -> Model:
+        return self if initial is None else type(self)(frozen(initial))
+
+    def __init__(self, initial: State = None) -> None:
+        self.initial = initial
+
     def gives(self, call: Call) -> Hashable:
         return ("value", call.other if call.kind == registers.CAS else call.argument)
 
@@ -71,7 +84,18 @@ class CasRegister(Model):
         return overwriting.ties(calls)
 
     def fast(self, calls: Calls) -> Decided | None:
-        return registers.decide(calls) or registers.surely_stale(calls)
+        calls, first = self._with_first(calls)
+        return registers.decide(calls, first) or registers.surely_stale(calls, first)
+
+    def _with_first(self, calls: Calls) -> tuple[Calls, int]:
+        """The calls, and among their values the code of the one at the beginning."""
+        first = self.initial
+        if first is None:
+            return calls, NOTHING
+        for code, value in enumerate(calls.values):
+            if value == first and type(value) is type(first):
+                return calls, code
+        return calls._replace(values=[*calls.values, first]), len(calls.values)
 
 
 class StrictCasRegister(CasRegister):
@@ -84,7 +108,9 @@ class StrictCasRegister(CasRegister):
         return call.kind == registers.CAS
 
     def fast(self, calls: Calls) -> Decided | None:
-        return registers.decide(calls, refusals=True) or registers.surely_stale(calls)
+        calls, first = self._with_first(calls)
+        found = registers.decide(calls, first, refusals=True)
+        return found or registers.surely_stale(calls, first)
 
 
 class Register(CasRegister):

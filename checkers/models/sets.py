@@ -10,8 +10,10 @@ from maxq.checkers.linearizability.decided import LEGAL, Decided
 from maxq.checkers.linearizability.exact import sets
 from maxq.checkers.linearizability.model import Client, Drawn, Model, State
 from maxq.checkers.linearizability.ties import Ties, alone
-from maxq.checkers.models.shapes import frozen, keyed
+from maxq.checkers.models.shapes import answered, frozen, keyed, members, something
 from maxq.histories.op import HistoryError, Op
+
+ADDS = {"broadcast": "add", "insert": "add"}  # the first is Maelstrom's
 
 
 class GrowSet(Model):
@@ -23,15 +25,19 @@ class GrowSet(Model):
     name = "set"
     about = "linearizable set to which values are added, and which is read whole"
     reads = ("read",)
+    blind = ("add",)
+    synonyms = ADDS
+    by_key = True
+    asks = ("add",)
     initial: State = frozenset()
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         key, value = keyed(begun)
         if begun.f == "add":
-            yield Row(key, "add", frozen(value))
+            yield Row(key, "add", something(begun, value))
         elif begun.f == "read":
-            answer = ended.value if ended is not None and ended.type == "ok" else None
-            yield Row(key, "read", result=None if answer is None else _members(begun, answer))
+            shown = frozenset(members(begun, ended.value)) if ended and answered(ended) else None
+            yield Row(key, "read", result=shown)
 
     def step(self, state: State, call: Call) -> Iterator[State]:
         inside: frozenset[State] = state  # type: ignore[assignment]
@@ -51,29 +57,23 @@ class GrowSet(Model):
         return sets.decide(calls)
 
 
-def _members(op: Op, value: object) -> frozenset[object]:
-    if not isinstance(value, list | tuple | frozenset):
-        raise HistoryError(f"op {op.index}: a read of a set wants a list, not {value!r:.100}")
-    return frozenset(map(frozen, value))
-
-
 class Counter(Model):
     """A number that is added to and read. Operations: `add` n; `read` (its completion has it)."""
 
     name = "counter"
     about = "linearizable counter with add and read"
     reads = ("read",)
+    blind = ("add",)
+    by_key = True
     initial: State = 0
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         key, value = keyed(begun)
         if begun.f == "add":
-            if type(value) is not int:
-                raise HistoryError(f"op {begun.index}: add wants a number, not {value!r:.100}")
-            yield Row(key, "add", value)
+            yield Row(key, "add", _number(begun, value))
         elif begun.f == "read":
-            answer = ended.value if ended is not None and ended.type == "ok" else None
-            yield Row(key, "read", result=answer)
+            shown = _number(begun, ended.value) if ended and answered(ended) else None
+            yield Row(key, "read", result=shown)
 
     def step(self, state: State, call: Call) -> Iterator[State]:
         if call.kind == "add":
@@ -98,11 +98,18 @@ class Counter(Model):
         return alone(calls.size, needs)
 
 
+def _number(op: Op, value: object) -> int:
+    if type(value) is not int:
+        raise HistoryError(f"op {op.index}: {op.f} wants a number, not {value!r:.100}")
+    return value
+
+
 class UniqueIds(Model):
     """Each number is given out once. Operation: `generate` (its completion has the number)."""
 
     name = "unique-ids"
     about = "no id is given out twice"
+    by_key = True
     initial: State = frozenset()
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:

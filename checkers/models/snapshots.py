@@ -9,7 +9,7 @@ from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Call, Calls, R
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import State
 from maxq.checkers.models.rule import Rule, illegal, legal, unsure
-from maxq.checkers.models.shapes import frozen, keyed
+from maxq.checkers.models.shapes import TXN, answered, frozen, is_txn, keyed
 from maxq.histories.op import HistoryError, Op
 
 READ, WRITE = "read", "write"
@@ -25,6 +25,8 @@ class Bank(Rule):
     name = "bank"
     about = "every read of all accounts has the same sum, and no balance is below zero"
     are = "reads that add up as"
+    blind = ("transfer",)
+    by_key = True
     initial: State = None  # the accounts and their sum, once they were read
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
@@ -32,8 +34,8 @@ class Bank(Rule):
         if begun.f == "transfer":
             yield Row(key, "transfer", frozen(value))
         elif begun.f == READ:
-            shown = ended.value if ended is not None and ended.type == "ok" else None
-            yield Row(key, READ, result=None if shown is None else _balances(begun, shown))
+            shown = _balances(begun, ended.value) if ended and answered(ended) else None
+            yield Row(key, READ, result=shown)
 
     def step(self, state: State, call: Call) -> Iterator[State]:
         if call.kind != READ or call.outcome == OPEN:
@@ -78,23 +80,25 @@ def _sum(call: Call) -> tuple[frozenset[Any], Any]:
 class LongFork(Rule):
     """Two readers do not see two writes in different orders.
 
-    Operations: `txn` [["w" k v]], one write, and each key is written once; `txn` [["r" k nil] …] of
-    several keys (the completion has the values, and nil where a key was not written). Reads of the
-    same keys can be put in an order in which each shows all that the one before it shows.
+    Operations, whatever they are called: `txn` [["w" k v]], one write, and each key is written
+    once; `txn` [["r" k nil] …] of several keys (the completion has the values, and nil where a key
+    was not written). Reads of the same keys can be put in an order in which each shows all that the
+    one before it shows.
     """
 
     name = "long-fork"
     about = "reads of the same keys see writes to them in one order (parallel snapshots do not)"
     are = "reads in one order as"
+    blind = (WRITE,)
     initial: State = frozenset()  # the keys that were written, with their values
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         done = ended is not None and ended.type == "ok"
         parts = ended.value if done and ended is not None else begun.value
-        if begun.f != "txn" or not isinstance(parts, list):
+        if not is_txn(parts):
+            if begun.f == TXN:
+                raise HistoryError(f"op {begun.index}: txn wants [[f k v] ...], not {parts!r:.100}")
             return
-        if not all(isinstance(p, list) and len(p) == 3 for p in parts):
-            raise HistoryError(f"op {begun.index}: txn wants [[f k v] ...], not {parts!r:.100}")
         names = {str(p[0])[:1] for p in parts}
         pairs = frozen([[p[1], p[2]] for p in parts])
         if names == {"w"} and len(parts) == 1:

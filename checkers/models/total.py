@@ -10,10 +10,11 @@ from maxq.checkers.linearizability.calls import FAILED, NEVER, OK, OPEN, Call, C
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact.elements import Elements
 from maxq.checkers.linearizability.ties import Ties, alone
-from maxq.checkers.models.queues import EMPTY_ERRORS
+from maxq.checkers.models.queues import EMPTY_ERRORS, QUEUED
 from maxq.checkers.models.rule import Rule, illegal, legal, unsure
-from maxq.checkers.models.shapes import frozen, keyed
-from maxq.histories.op import HistoryError, Op
+from maxq.checkers.models.sets import ADDS
+from maxq.checkers.models.shapes import answered, frozen, keyed, members, something
+from maxq.histories.op import Op
 
 PUT, TAKE, DRAIN, EMPTY = "enqueue", "dequeue", "drain", "empty"
 
@@ -28,11 +29,15 @@ class TotalQueue(Rule):
 
     name = "total-queue"
     about = "what was acknowledged comes out of the drained queue, in any order; twice is allowed"
+    blind = (PUT,)
+    synonyms = QUEUED
+    by_key = True
+    asks = (PUT,)
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         key, value = keyed(begun)
         if begun.f == PUT:
-            yield Row(key, PUT, frozen(value))
+            yield Row(key, PUT, something(begun, value))
         elif begun.f == TAKE:
             done = ended is not None and ended.type == "ok"
             value = frozen(ended.value) if done and ended else None
@@ -41,9 +46,7 @@ class TotalQueue(Rule):
             yield Row(key, EMPTY if empty else TAKE, result=None if empty else value)
         elif begun.f == DRAIN:
             shown = None if ended is None or ended.type == "fail" else ended.value
-            if shown is not None and not isinstance(shown, list):
-                raise HistoryError(f"op {begun.index}: drain wants a list, not {shown!r:.100}")
-            yield Row(key, DRAIN, result=None if shown is None else tuple(map(frozen, shown)))
+            yield Row(key, DRAIN, result=None if shown is None else members(begun, shown))
 
     def fast(self, calls: Calls) -> Decided:
         every = [calls.call(at) for at in range(calls.size)]
@@ -132,16 +135,18 @@ class SetFull(Rule):
     name = "set-full"
     about = "what was added to a set, and known, is in every later read or comes back: not lost"
     reads = ("read",)
+    blind = ("add",)
+    synonyms = ADDS
+    by_key = True
+    asks = ("add",)
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         key, value = keyed(begun)
         if begun.f == "add":
-            yield Row(key, "add", frozen(value))
+            yield Row(key, "add", something(begun, value))
         elif begun.f == "read":
-            shown = ended.value if ended is not None and ended.type == "ok" else None
-            if shown is not None and not isinstance(shown, list | tuple | frozenset):
-                raise HistoryError(f"op {begun.index}: read wants a list, not {shown!r:.100}")
-            yield Row(key, "read", result=None if shown is None else tuple(map(frozen, shown)))
+            shown = members(begun, ended.value) if ended and answered(ended) else None
+            yield Row(key, "read", result=shown)
 
     def fast(self, calls: Calls) -> Decided:
         adds: dict[Any, int] = {}

@@ -106,6 +106,22 @@ TRUNCATED = click.option(
     "its values",
 )
 @click.option(
+    "--independent",
+    type=Name(lambda: ("yes", "no")),
+    help="for --model: whether values are Jepsen's independent [key value]; by default found out",
+)
+@click.option(
+    "--initial",
+    metavar="VALUE",
+    help="for --model: what a register begins with, as EDN, such as 0; by default nil",
+)
+@click.option(
+    "--ignore",
+    metavar="NAME,...",
+    default="",
+    help="for --model: operations that the model does not know and that change nothing",
+)
+@click.option(
     "--elle-cli",
     metavar="JAR",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -135,10 +151,12 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         asked = Asked(
             run, given["model"], given["budget"], given["format_"] or "", allow_truncated,
             given["minimal"], given["consistency"] or "", given["keys"] or "", given["elle_cli"],
+            given["independent"] or "", given["initial"] or "", given["ignore"],
         )  # fmt: skip
         return check_by_model(asked, as_json=as_json, verbose=verbose)
-    if given["elle_cli"]:
-        raise click.UsageError("--elle-cli is for --model: it knows nothing of claims")
+    for name in ("elle_cli", "independent", "initial", "ignore"):
+        if given[name]:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for --model")
     engine, master = given["engine"], given["master"]
     if given["minimal"] and engine == SPARK:
         raise click.UsageError("--minimal is for the engines columns and local")

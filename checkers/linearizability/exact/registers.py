@@ -84,10 +84,12 @@ def _aborted(calls: Calls, initial: int) -> Decided | None:
     writes = calls.of(WRITE, CAS)
     if not np.any(writes & (calls.outcome == FAILED)):
         return None
-    failed = _writer(calls, np.flatnonzero(writes & (calls.outcome == FAILED)))
+    failed = _writer(calls, np.flatnonzero(writes & (calls.outcome == FAILED))[::-1])  # the first
     other = _writer(calls, np.flatnonzero(writes & (calls.outcome != FAILED)))
     at, wanted = _wanted(calls)
-    bad = np.flatnonzero((failed[wanted] >= 0) & (other[wanted] < 0) & (wanted != initial + 1))
+    begun = calls.begun[failed[wanted]] < calls.ended[at]  # else it is no cause of what was seen
+    bad = (failed[wanted] >= 0) & begun & (other[wanted] < 0) & (wanted != initial + 1)
+    bad = np.flatnonzero(bad)
     if not len(bad):
         return None
     one, two = int(failed[wanted[bad[0]]]), int(at[bad[0]])

@@ -18,6 +18,7 @@ from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Call
 from maxq.checkers.transactions.components import components, cyclic
 
 SEND, POLL, TXN, ASSIGN = "send", "poll", "txn", "assign"
+UNSEEN = "unseen"  # the name of what was sent, and shown by no poll
 Message = tuple[Any, Any]  # a key and a value
 
 
@@ -188,7 +189,7 @@ class _Log:
             if writer.outcome == OK and message not in self._read:
                 why = f"{_op(writer)} sent value {message[1]} of key {message[0]}, and no poll " \
                       "shows it"  # fmt: skip
-                yield Found("unseen", why, (writer,))
+                yield Found(UNSEEN, why, (writer,))
 
 
 class _Steps:

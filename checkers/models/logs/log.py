@@ -8,7 +8,7 @@ from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact import logs
 from maxq.checkers.linearizability.model import Client, Drawn, Model, State
 from maxq.checkers.linearizability.ties import Ties
-from maxq.checkers.models.shapes import frozen, keyed
+from maxq.checkers.models.shapes import frozen, keyed, something
 from maxq.histories.op import HistoryError, Op
 
 
@@ -22,6 +22,7 @@ class Log(Model):
 
     name = "log"
     about = "linearizable log: append gives an offset, read and poll show what is there"
+    by_key = True
     reads = (logs.READ, logs.POLL, logs.END)
     initial: State = ()
 
@@ -30,10 +31,8 @@ class Log(Model):
         answered = ended is not None and ended.type == "ok"
         answer = ended.value if answered and ended is not None else None
         if begun.f == logs.APPEND:
-            if asked is None:
-                raise HistoryError(f"op {begun.index}: append wants a value")
             at = None if answer is None else _offset(begun, answer)
-            yield Row(key, logs.APPEND, frozen(asked), at)
+            yield Row(key, logs.APPEND, something(begun, asked), at)
         elif begun.f == logs.READ:
             kind = logs.END if answered and answer is None else logs.READ
             yield Row(key, kind, _offset(begun, asked), frozen(answer))

@@ -10,7 +10,9 @@ import msgspec
 
 from maxq.checkers.judgement.settled import Settled, settled
 from maxq.checkers.linearizability.search import OVER_BUDGET
+from maxq.checkers.models.intake import Intake
 from maxq.checkers.models.judged import KeyJudged, ModelJudged, judge
+from maxq.checkers.models.registers import CasRegister
 from maxq.checkers.models.transactions import TransactionModel
 from maxq.checkers.transactions.judged import Asked as AskedOf
 from maxq.harness.cli.given.budget import Budget
@@ -21,6 +23,8 @@ from maxq.harness.cli.show import WIDTH, wrapped
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, pasted, table
 from maxq.harness.run import plugins
 from maxq.harness.run.rejudge import stored_history
+from maxq.histories.edn import to_edn
+from maxq.histories.edn_read import read_edn
 from maxq.histories.history import History, wellformed
 from maxq.histories.op import HistoryError
 from maxq.histories.store import StoredRun
@@ -44,6 +48,9 @@ class Asked(NamedTuple):
     consistency: str = ""
     keys: str = ""
     elle_cli: Path | None = None  # the jar whose verdict is wanted also
+    independent: str = ""  # "yes", "no", or found out
+    initial: str = ""  # as EDN
+    ignore: str = ""  # names, divided by commas
 
     def repeat(self) -> str:
         """The command that does it again."""
@@ -54,11 +61,27 @@ class Asked(NamedTuple):
         words += ["--allow-truncated"] if self.allow_truncated else []
         words += ["--minimal", str(self.minimal)] if self.minimal else []
         words += ["--elle-cli", str(self.elle_cli)] if self.elle_cli else []
+        for name in ("independent", "initial", "ignore"):
+            words += [f"--{name}", getattr(self, name)] if getattr(self, name) else []
         if self.budget != Budget():
             words += ["--budget", str(self.budget)]
         for module in plugins.modules():
             words += ["--plugin", module]
         return shlex.join(words)
+
+    def intake(self) -> Intake:
+        """What is said of the history beside its model.
+
+        Raises:
+            HistoryError: the first value is no EDN.
+        """
+        forms = list(read_edn(self.initial))
+        if self.initial and len(forms) != 1:
+            raise HistoryError(f"--initial wants one value, not {self.initial!r:.100}")
+        return Intake(
+            None if not self.independent else self.independent == "yes",
+            frozenset(filter(None, self.ignore.split(","))), forms[0] if forms else None,
+        )  # fmt: skip
 
 
 def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
@@ -102,8 +125,9 @@ def _judged(asked: Asked, stored: StoredRun) -> ModelJudged:
         raise HistoryError(f"--consistency and --keys are for transactions, not for {asked.model}")
     try:
         return judge(
-            model, stored.history, asked.budget.begun(), AskedOf(asked.consistency, asked.keys)
-        )
+            model, stored.history, asked.budget.begun(), AskedOf(asked.consistency, asked.keys),
+            asked.intake(),
+        )  # fmt: skip
     except HistoryError:
         raise
     except ValueError as error:
@@ -184,6 +208,8 @@ def _document(asked: Asked, said: Said) -> dict[str, Any]:
             }
             for k in said.judged.keys
         ],
+        "independent": said.judged.independent,
+        "unanswered": said.judged.open,
         "left_out": said.judged.passed,
         "settled": Settled.of(said.history),
         "transactions": said.judged.transactions,
@@ -208,7 +234,10 @@ def headline(said: Said) -> str:
     are = known_models()[judged.model].are
     bad, open_ = judged.of(False), judged.of("unknown")
     calls, keys = sum(key.calls for key in judged.keys), len(judged.keys)
-    what = f"{calls:,} calls" if keys == 1 else f"{calls:,} calls on {keys:,} keys"
+    of_keys = f"{keys:,} {'independent ' if judged.independent else ''}keys"
+    what = f"{calls:,} calls" if keys == 1 else f"{calls:,} calls on {of_keys}"
+    if judged.why:
+        return f"unknown: whether {what} are {are} {judged.model} cannot be said: {judged.why}."
     if bad:
         which = "" if keys == 1 else f": those on {len(bad):,} of the keys are not"
         return f"INVALID: {what} are not {are} {judged.model}{which}."
@@ -234,7 +263,7 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
             echo(f"minimal: {len(key.smallest.begins):,} of {key.calls:,} transactions suffice")
         _show_end(asked, judged, said.history)
         return
-    found = [*judged.of(False), *judged.of("unknown")]
+    found = [] if judged.why else [*judged.of(False), *judged.of("unknown")]
     if found and not (said.example and len(judged.keys) == 1):
         shown = found if verbose else found[:ROWS_MAX]
         echo_drawn(table(COLUMNS, map(_cells, shown), width=WIDTH, colour=coloured()))
@@ -242,9 +271,12 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
             echo(f"  ... and {len(found) - len(shown)} more keys; -v shows all")
     if said.example:
         _show_example(said, said.example, verbose=verbose)
+    if not asked.initial and (value := first_value(said)) is not None:
+        echo(f"if {value} is what the register began with: --initial {value}")
     means = sorted({key.decided.by for key in judged.keys})
     counted = ", ".join(f"{sum(k.decided.by == by for k in judged.keys):,} by {by}" for by in means)
-    echo(f"decided: keys: {counted}; in {said.seconds:.2f} s")
+    unanswered = f"; {judged.open:,} calls were never answered" if judged.open else ""
+    echo(f"decided: keys: {counted}; in {said.seconds:.2f} s{unanswered}")
     _show_end(asked, judged, said.history)
 
 
@@ -255,6 +287,22 @@ def _show_end(asked: Asked, judged: ModelJudged, history: History) -> None:
         others = ", ".join(f"{count:,} {f}" for f, count in sorted(judged.passed.items()))
         echo(wrapped(f"left out: operations that {judged.model} does not know: {others}"))
     echo(one_line(f"repeat:  {pasted(asked.repeat())}"))
+
+
+def first_value(said: Said) -> str | None:
+    """What a register may have begun with: a value that was seen, and that nobody wrote."""
+    known = known_models()[said.judged.model]
+    key = said.example
+    if not isinstance(known, CasRegister) or key is None or key.decided.name != "phantom":
+        return None
+    shown = [said.history.completion(op) for op in said.history.clients
+             if op.index in key.decided.witness]  # fmt: skip
+    value = next((op.value for op in shown if op is not None), None)
+    if said.judged.independent and isinstance(value, list):
+        value = value[-1]
+    if isinstance(value, list) and value:
+        value = value[0]  # what a compare-and-set replaced
+    return to_edn(value) if isinstance(value, int | str) else None
 
 
 def _show_example(said: Said, key: KeyJudged, *, verbose: bool) -> None:

@@ -6,7 +6,7 @@ import pytest
 from history_recorder import Recorder
 from test_durability_vectors import VECTORS, P, S, polled, sent
 
-from maxq.checkers.models.judged import calls_by_key, judge
+from maxq.checkers.models.judged import judge, taken_of
 from maxq.checkers.models.logs import consumed
 from maxq.checkers.models.logs.kafka import Kafka
 from maxq.histories.history import History
@@ -17,9 +17,8 @@ OURS = {"K25": False}  # Jepsen's word too; the claim waits until a loss is prov
 
 
 def names(history: History) -> set[str]:
-    from collections import Counter
 
-    (calls,) = calls_by_key(Kafka(), history, Counter()).values()
+    (calls,) = taken_of(Kafka(), history).calls.values()
     return {one.name for one in consumed.anomalies([calls.call(n) for n in range(calls.size)])}
 
 
