@@ -25,7 +25,7 @@ from maxq.checkers.core.api import Valid
 from maxq.histories.grounds import KINDS, declared
 from maxq.histories.history import wellformed
 
-LAST, SAMPLED, ANSWERS, MIXES = 80, 30, 60, 8
+LAST, SAMPLED, ANSWERS, MIXES = 40, 15, 30, 8
 # What each history is there for: its verdict, and claims of it with what must have become of them.
 WANTED: dict[str, tuple[Valid, dict[str, str]]] = {
     "valid": (True, {"S6": "kept", "S7": "kept", "S13": "kept"}),

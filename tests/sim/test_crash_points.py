@@ -17,7 +17,7 @@ from maxq.reference.records import PhyOffset
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-SAMPLE = 16  # crashes of a flow, in CI; `python -m benchmarks.crash_points` has them all
+SAMPLE = 8  # crashes of a flow, in CI; `python -m benchmarks.crash_points` has them all
 POINTS_MIN = {  # a flow of fewer points was not watched
     "registration": 50, "registration-controller": 40, "election": 80, "epoch-file": 45,
     "demotion": 45, "truncation": 50, "raft-append-leader": 40, "raft-append-follower": 18,

@@ -21,7 +21,7 @@ from maxq.reference.wire.frame import Frame
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-SAMPLE = 12  # crashes of a flow; `python -m benchmarks.crash_points --mode pair` has them all
+SAMPLE = 8  # crashes of a flow; `python -m benchmarks.crash_points --mode pair` has them all
 POINTS_MIN = {  # a flow of fewer points was not watched
     "pair-first-copy": 90, "pair-first-copy-master": 70, "pair-acting": 12,
     "pair-acting-over": 20, "pair-return": 40, "pair-escape-delayed": 15,

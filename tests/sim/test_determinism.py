@@ -69,6 +69,7 @@ def test_other_hash_seeds_in_two_processes_at_once(alone: Path, tmp_path: Path) 
             assert_equal(seed, alone, folder)
 
 
+@pytest.mark.campaign
 def test_the_twentieth_seed_of_a_worker(alone: Path, tmp_path: Path) -> None:
     finish(begin(tmp_path, SEEDS, before=BEFORE, PYTHONHASHSEED="1"))
     for seed in SEEDS:

@@ -29,11 +29,17 @@ class Prefix(msgspec.Struct, frozen=True):
 
 
 class LogDigest:
-    """The digest of one log from `start` to `end`."""
+    """The digest of one log from `start` to `end`.
+
+    Logs that begin at two places are compared byte by byte, and each byte of two logs once.
+    """
 
     def __init__(self, read: Read) -> None:
         self._read = read
         self._marks: list[bytes] = []  # at each multiple of CHUNK behind `start`
+        self._equal: dict[
+            LogDigest, int
+        ] = {}  # with which other log, and up to where, byte by byte
         self.start = 0
         self.end = 0
 
@@ -52,11 +58,16 @@ class LogDigest:
         while self._marks and self._boundary(len(self._marks)) > end:
             self._marks.pop()
         self.end = min(self.end, end)
+        for other, upto in self._equal.items():
+            self._equal[other] = other._equal[self] = min(upto, end)
 
     def restart(self, start: int) -> None:
         """The log is another one, empty, that begins at `start`."""
         self._marks.clear()
         self.start = self.end = start
+        for other in self._equal:
+            del other._equal[self]
+        self._equal.clear()
 
     def prefix(self, end: int) -> Prefix:
         """What lies before `end`, which is within the log."""
@@ -73,9 +84,11 @@ class LogDigest:
         """The first offset before `end` at which two logs differ; None if they do not."""
         if self.start == other.start and self.prefix(end) == other.prefix(end):
             return None
-        for at in range(max(self.start, other.start), end, CHUNK):
+        first = max(self.start, other.start)
+        for at in range(max(first, self._equal.get(other, first)), end, CHUNK):
             mine, theirs = (d._read(at, min(at + CHUNK, end)) for d in (self, other))
             if mine != theirs:
                 return at + next(i for i, (a, b) in enumerate(zip(mine, theirs, strict=True))
                                  if a != b)  # fmt: skip
+            self._equal[other] = other._equal[self] = min(at + CHUNK, end)
         return None
