@@ -5,6 +5,7 @@ Jepsen's tests of independent keys give every operation the value [key value], a
 became of the object, unless it failed or only observed.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
@@ -61,6 +62,27 @@ class Taking:
             return False
         known = (self._ignored, self._model.harmless, BESIDE)
         return not any(begun.f in names for names in known)
+
+
+class Others:
+    """The operations that a model does not know: `passed` counts all by name, `open_names` those
+    that may have changed something."""
+
+    def __init__(self) -> None:
+        self.passed, self.open_names = Counter[str](), Counter[str]()
+
+    def add(self, taking: Taking, begun: Op, ended: Op | None) -> None:
+        """Count one."""
+        self.passed[begun.f] += 1
+        if taking.leaves_open(begun, ended):
+            self.open_names[begun.f] += 1
+
+    def why(self, model: Model) -> str:
+        """Why nothing can be said of the whole."""
+        names = ", ".join(f"{count:,} {f}" for f, count in sorted(self.open_names.items()))
+        ignore = ",".join(sorted(self.open_names))
+        return (f"{model.name} does not know {names}, which may have changed what is judged "
+                f"(--ignore {ignore}, if not)")  # fmt: skip
 
 
 def has_independent_keys(ops: Iterable[Op]) -> bool:

@@ -1,6 +1,6 @@
 """A history judged by a model: every key decided by itself."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +15,7 @@ from maxq.checkers.linearizability.minimal import Smallest, smallest
 from maxq.checkers.linearizability.model import Model
 from maxq.checkers.linearizability.search import OVER_BUDGET
 from maxq.checkers.linearizability.space import Over
-from maxq.checkers.models.intake import Intake, Taking
+from maxq.checkers.models.intake import Intake, Others, Taking
 from maxq.checkers.models.transactions import TransactionModel
 from maxq.checkers.transactions.judged import STRONGEST, Asked, Judged
 from maxq.histories.history import History
@@ -92,11 +92,11 @@ def judge(
         ValueError: the consistency model cannot be said of the history.
     """
     if isinstance(model, TransactionModel):
-        return _judge_transactions(model, history, over, asked)
+        return _judge_transactions(model, history, over, asked, how)
     model = model.begun_with(how.initial)
     taken = taken_of(model, history, how)
     dealt = sorted(taken.calls.items(), key=lambda pair: repr(pair[0]))
-    if taken.open_names:
+    if taken.others.open_names:
         return _nothing_known(model, taken, dealt)
     # One key that takes long does not keep the others from being decided: it waits.
     first = [decide(model, calls, _some(over)) for _, calls in dealt]
@@ -117,10 +117,7 @@ def judge(
 
 def _nothing_known(model: Model, taken: "Taken", dealt: Sequence[tuple[Any, Calls]]) -> ModelJudged:
     """What is said where operations are left out that may have changed an object."""
-    names = ", ".join(f"{count:,} {f}" for f, count in sorted(taken.open_names.items()))
-    ignore = ",".join(sorted(taken.open_names))
-    why = (f"{model.name} does not know {names}, which may have changed what is judged "
-           f"(--ignore {ignore}, if not)")  # fmt: skip
+    why = taken.others.why(model)
     unsure = Decided("unknown", "fast test", "unknown-operation", why)
     keys = (KeyJudged(key=key, calls=calls.size, decided=unsure) for key, calls in dealt)
     return taken.judged(model, tuple(keys), why)
@@ -148,19 +145,25 @@ def _made_smaller(
 
 
 def _judge_transactions(
-    model: TransactionModel, history: History, over: Over, asked: Asked
+    model: TransactionModel, history: History, over: Over, asked: Asked, how: Intake
 ) -> ModelJudged:
-    passed = Counter[str]()
-    txns = model.columns(history, passed)
+    taking, others = Taking(model, history, how), Others()
+    txns = model.columns(history, lambda begun, ended: others.add(taking, begun, ended))
     found = model.judge(txns, asked, over)
+    if others.open_names:
+        found = msgspec.structs.replace(found, valid="unknown", unknown=others.why(model))
 
     def again(part: History) -> Judged:
-        return model.judge(model.columns(part, Counter()), asked, over)
+        return model.judge(model.columns(part), asked, over)
 
     part = of_transactions.smallest(history, found, again, over)
     less = None if part is None else Smallest(part.begins, _decided(part.judged))
     key = KeyJudged(key=None, calls=txns.size, decided=_decided(found), smallest=less)
-    return ModelJudged(model=model.name, keys=(key,), passed=dict(passed), transactions=found)
+    unanswered = int((txns.outcome == OPEN).sum())
+    return ModelJudged(
+        model=model.name, keys=(key,), passed=dict(others.passed), open=unanswered,
+        transactions=found,
+    )  # fmt: skip
 
 
 def _decided(found: Judged) -> Decided:
@@ -172,19 +175,17 @@ def _decided(found: Judged) -> Decided:
 
 
 class Taken(NamedTuple):
-    """The calls on each key; `passed` counts by name the operations that the model does not know,
-    `open_names` those of them that may have changed something."""
+    """The calls on each key, and the operations that the model does not know."""
 
     calls: dict[Any, Calls]
-    passed: Counter[str]
-    open_names: Counter[str]
+    others: Others
     independent: bool
 
     def judged(self, model: Model, keys: tuple[KeyJudged, ...], why: str) -> ModelJudged:
         """What became of them."""
         unanswered = sum(int((calls.outcome == OPEN).sum()) for calls in self.calls.values())
         return ModelJudged(
-            model=model.name, keys=keys, passed=dict(self.passed), open=unanswered,
+            model=model.name, keys=keys, passed=dict(self.others.passed), open=unanswered,
             independent=self.independent, why=why,
         )  # fmt: skip
 
@@ -195,8 +196,7 @@ def taken_of(model: Model, history: History, how: Intake = AS_FOUND) -> Taken:
     Raises:
         HistoryError: an operation has not the model's shape.
     """
-    taking = Taking(model, history, how)
-    passed, open_names = Counter[str](), Counter[str]()
+    taking, others = Taking(model, history, how), Others()
     makers: dict[Any, CallsMaker] = defaultdict(CallsMaker)
     for op in history.clients:
         if op.type != "invoke":
@@ -210,7 +210,6 @@ def taken_of(model: Model, history: History, how: Intake = AS_FOUND) -> Taken:
         for row in rows:
             makers[row.key].add(row, op.index, end, outcome, int(op.process))
         if not rows:
-            passed[op.f] += 1
-            open_names.update([op.f] if taking.leaves_open(op, ended) else ())
+            others.add(taking, op, ended)
     calls = {key: maker.done() for key, maker in makers.items()}
-    return Taken(calls, passed, open_names, taking.independent)
+    return Taken(calls, others, taking.independent)

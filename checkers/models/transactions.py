@@ -5,8 +5,7 @@ judged they are by their anomalies (`maxq.checkers.transactions`), since search 
 overlap, and since most databases promise less than that.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from maxq.checkers.linearizability.calls import OPEN, Call, Row
@@ -32,8 +31,10 @@ class TransactionModel(Model):
     initial: State = frozenset()
     levels = NAMES
 
-    def columns(self, history: History, passed: Counter[str] | None = None) -> Transactions:
-        """The transactions of a history; operations that are none are counted in `passed`.
+    def columns(
+        self, history: History, passed: Callable[[Op, Op | None], None] = lambda begun, ended: None
+    ) -> Transactions:
+        """The transactions of a history; operations that are none are given to `passed`.
 
         Raises:
             HistoryError: a transaction has another shape.

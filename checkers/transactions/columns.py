@@ -4,8 +4,7 @@ A *part* is one read or write inside a transaction. Positions are indices of the
 transaction that failed, or has no answer, only what it asked to write is known.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,9 +138,12 @@ class Maker:
         outcome = OPEN if ended is None else OUTCOMES[ended.type]
         answered = ended is not None and outcome == OK
         asked = ended.value if ended is not None and answered else begun.value
-        if begun.f not in ("", "txn") or (not answered and not isinstance(asked, list)):
+        named = begun.f in ("", "txn")
+        if not named and not self._is_txn(asked):
             return False
         if not isinstance(asked, list):
+            if not answered:
+                return False
             raise HistoryError(f"op {begun.index}: a txn wants a list, not {asked!r:.100}")
         for part in asked:
             self._part(begun, part, answered=answered)
@@ -151,6 +153,13 @@ class Maker:
         self._timed = self._timed and not (begun.ext or {}).get(SESSIONS, False)
         self._stamp(ended)
         return True
+
+    def _is_txn(self, asked: Any) -> bool:
+        """Whether a value is a list of reads and writes, as those of other names than `txn` are."""
+        names = (READ, self._write)
+        return isinstance(asked, list) and bool(asked) and all(
+            isinstance(part, list) and len(part) == 3 and str(part[0]) in names for part in asked
+        )  # fmt: skip
 
     def _part(self, op: Op, part: Any, *, answered: bool) -> None:
         if not isinstance(part, list) or len(part) != 3:
@@ -202,15 +211,21 @@ class Maker:
 
 
 def transactions_of(
-    history: History, write: str, *, lists: bool, passed: Counter[str] | None = None
+    history: History,
+    write: str,
+    *,
+    lists: bool,
+    passed: Callable[[Op, Op | None], None] = lambda begun, ended: None,
 ) -> Transactions:
-    """The transactions of a history; operations that are none are counted in `passed`.
+    """The transactions of a history; operations that are none are given to `passed`.
 
     Raises:
         HistoryError: a transaction is of another shape.
     """
     maker = Maker(write, lists=lists)
     for op in history.clients:
-        if op.type == "invoke" and not maker.add(op, history.completion(op)) and passed is not None:
-            passed[op.f] += 1
+        if op.type == "invoke":
+            ended = history.completion(op)
+            if not maker.add(op, ended):
+                passed(op, ended)
     return maker.done()

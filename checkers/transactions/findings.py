@@ -1,7 +1,7 @@
 """What is wrong with single reads and writes, whatever depends on what."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -44,14 +44,14 @@ class Findings:
 
 class Analysis(NamedTuple):
     """`edges` are what depends on what by keys, `size` the vertices with way stations, `there` the
-    transactions that took effect; `unjudged` keys on which a value was written twice; `loose` the
-    parts that wrote versions whose order among each other is not known."""
+    transactions that took effect; `repeated` the values that were written twice, in words; `loose`
+    the parts that wrote versions whose order among each other is not known."""
 
     findings: Findings
     edges: Edges
     size: int
     there: Mask
-    unjudged: Sequence[int]
+    repeated: Sequence[str]
     version: Ints  # of each read: the part that wrote what it returned; NONE: nothing, or own
     loose: Ints
 
@@ -87,12 +87,14 @@ def final_writes(t: Transactions, places: Places) -> Mask:
 
 
 class Writers(NamedTuple):
-    """Who wrote each value of each key. `twice` are keys on which one was written twice."""
+    """Who wrote each value of each key. `twice` are keys on which one was written twice, `many` the
+    values of keys that were: who wrote such a one that was read is not known."""
 
     pack: Ints
     part: Ints
     span: int
     twice: Ints
+    many: Ints
 
     def of(self, key: Ints, value: Ints) -> Ints:
         """The part that wrote each; -1: none."""
@@ -102,6 +104,15 @@ class Writers(NamedTuple):
         at = np.minimum(np.searchsorted(self.pack, sought), len(self.pack) - 1)
         return np.where(self.pack[at] == sought, self.part[at], -1)
 
+    def sole(self, key: Ints, value: Ints) -> Mask:
+        """Whether at most one part wrote each."""
+        return ~np.isin(key * self.span + value, self.many)
+
+    def often(self, keys: Sequence[Any], values: Sequence[Any]) -> list[str]:
+        """The first values that were written twice, in words."""
+        pairs = [divmod(pack, self.span) for pack in self.many[:3].tolist()]
+        return [f"{word(values[value])} to key {word(keys[key])}" for key, value in pairs]
+
 
 def writers(t: Transactions) -> Writers:
     """The table of all writes, also of those that failed."""
@@ -110,8 +121,8 @@ def writers(t: Transactions) -> Writers:
     pack = t.key[part] * span + t.value[part]
     order = np.argsort(pack, kind="stable")
     pack, part = pack[order], part[order]
-    twice = np.unique(t.key[part[1:][pack[1:] == pack[:-1]]])
-    return Writers(pack, part, span, twice)
+    many = np.unique(pack[1:][pack[1:] == pack[:-1]])
+    return Writers(pack, part, span, np.unique(many // span), many)
 
 
 def lost_updates(

@@ -172,8 +172,8 @@ def judge_registers(t: Transactions, asked: Asked, over: Callable[[], bool]) -> 
         found = weak.broken(t, analysis, over)
         if found is not None:
             loops = with_cycle(loops, found[1])
-        elif analysis.findings.own_writes:
-            loops = loops._replace(hidden=(f"{weak.LEVELS[0]}-cycle",))
+        if analysis.findings.own_writes and (found is None or found[0] != weak.LEVELS[0]):
+            loops = loops._replace(hidden=(*loops.hidden, f"{weak.LEVELS[0]}-cycle"))
     unproven = ""
     if not by_stamps and wanted not in broken(
         levels, {*analysis.findings.counts, *loops.counts, *loops.hidden}
@@ -195,7 +195,7 @@ def _proved(
     if wanted in EXACT:
         return loops, ""
     own = graph._replace(edges=graph.edges.take(graph.edges.kind <= _last(t, wanted)))
-    if analysis.findings.counts or analysis.unjudged:
+    if analysis.findings.counts or analysis.repeated:
         return loops, "some reads are wrong by themselves, which leaves the order of versions open"
     serializable = "serializable" in included(levels, wanted)
     proof = serial(t, analysis, own, over)
@@ -270,9 +270,8 @@ def verdict(
 def _unknown(t: Transactions, analysis: Analysis, loops: Cycles, wrong: frozenset[str]) -> str:
     if open_ := [name for name in loops.undecided if name in wrong]:
         return f"the budget was used up before all cycles were named ({', '.join(open_)})"
-    if analysis.unjudged:
-        keys = ", ".join(repr(t.keys[key]) for key in analysis.unjudged[:3])
-        return (f"a value was written twice to {len(analysis.unjudged):,} keys ({keys}): what was "
+    if analysis.repeated:
+        return (f"values were written more than once ({', '.join(analysis.repeated)}): what was "
                 "read of them has no one source")  # fmt: skip
     if not len(analysis.edges.source):
         return "no transaction depends on another: the history tests nothing"

@@ -74,7 +74,7 @@ def analysed(t: Transactions) -> Analysis:
     seen = np.full(t.parts, NONE)
     last = end >= 0
     seen[reads[last]] = orders.part[end[last]]
-    return Analysis(findings, edges, size, there, table.twice.tolist(), seen, unread)
+    return Analysis(findings, edges, size, there, table.often(t.keys, t.values), seen, unread)
 
 
 def _incompatible(

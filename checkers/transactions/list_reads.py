@@ -18,7 +18,9 @@ BLOCK = 1 << 17  # elements that are compared at a time
 class Orders(NamedTuple):
     """The elements of the longest reads, key by key. `base` is where each key's begin, `size` how
     many there are; of each element the part that wrote it (`part`, -1: nobody) and that one's
-    transaction (`txn`); `run` is where those of one transaction that stand together begin."""
+    transaction (`txn`); `run` is where those of one transaction that stand together begin. Who
+    wrote it is known where nobody else did (`sole`), and its place where of no value of its key two
+    did (`sure`)."""
 
     base: Ints
     size: Ints
@@ -27,6 +29,8 @@ class Orders(NamedTuple):
     part: Ints
     txn: Ints
     run: Ints
+    sole: Mask
+    sure: Mask
 
 
 def orders_of(t: Transactions, owner: Ints, reads: Ints, table: Writers) -> Orders:
@@ -52,7 +56,8 @@ def orders_of(t: Transactions, owner: Ints, reads: Ints, table: Writers) -> Orde
     new = np.ones(len(key), np.bool_)
     new[1:] = (txn[1:] != txn[:-1]) | (key[1:] != key[:-1]) | (txn[1:] < 0)
     run = np.maximum.accumulate(np.where(new, np.arange(len(key)), 0))
-    return Orders(base, size, key, value, part, txn, run)
+    sure = ~np.isin(key, table.twice)
+    return Orders(base, size, key, value, part, txn, run, table.sole(key, value), sure)
 
 
 def unlike(t: Transactions, reads: Ints, length: Ints, base: Ints, value: Ints) -> Ints:
@@ -137,7 +142,7 @@ def own_future(
     before = appended[known] - appended[head[known]]
     read = order[known]
     span = max(len(t.keys), 1)
-    own = np.flatnonzero(orders.txn >= 0)
+    own = np.flatnonzero((orders.txn >= 0) & orders.sure)
     pack = orders.txn[own] * span + orders.key[own]
     by = np.argsort(pack, kind="stable")  # of each pair the first place comes first
     pack, own = pack[by], own[by]
@@ -162,7 +167,7 @@ def disordered(
     appended = np.append(0, np.cumsum(t.writes[order]))
     nth = np.full(t.parts, NONE)  # which of its transaction's appends to its key a part is
     nth[order] = appended[:-1] - appended[head]
-    own = np.flatnonzero(orders.txn >= 0)
+    own = np.flatnonzero((orders.txn >= 0) & orders.sure)
     pack = orders.txn[own] * max(len(t.keys), 1) + orders.key[own]
     by = np.argsort(pack, kind="stable")
     pack, own = pack[by], own[by]
@@ -183,7 +188,7 @@ def elements_of(
     t: Transactions, owner: Ints, reads: Ints, orders: Orders, findings: Findings
 ) -> None:
     """Elements that nobody appended, that a failed transaction did, or that are there twice."""
-    outcome = np.where(orders.part >= 0, t.outcome[orders.txn], NONE)
+    outcome = np.where((orders.part >= 0) & orders.sole, t.outcome[orders.txn], NONE)
     for place in np.flatnonzero(orders.part < 0)[: SHOWN_MAX + 1].tolist():
         reader = _reader(t, owner, reads, orders, place)
         why = (f"{named(t, reader)} read {word(t.values[orders.value[place]])} in key "
@@ -206,7 +211,7 @@ def elements_of(
                 findings.add("dirty-update", why, writer, later)
                 break
             after += 1
-    pack = np.sort(orders.key * max(len(t.values), 1) + orders.value)
+    pack = np.sort((orders.key * max(len(t.values), 1) + orders.value)[orders.sole])
     for twice in np.unique(pack[1:][pack[1:] == pack[:-1]]).tolist():
         key, value = divmod(twice, max(len(t.values), 1))
         place = int(np.flatnonzero((orders.key == key) & (orders.value == value))[1])
@@ -229,7 +234,9 @@ def odd_elements(
     for read in odd.tolist():
         codes = t.elements[t.start[read] : t.start[read] + t.length[read]]
         reader, key = int(owner[read]), word(t.key_of(read))
-        part = table.of(np.full(len(codes), t.key[read]), codes)
+        on = np.full(len(codes), t.key[read])
+        codes = codes[table.sole(on, codes)]
+        part = table.of(on[: len(codes)], codes)
         for code, by in zip(codes.tolist(), part.tolist(), strict=True):
             value = word(t.values[code])
             if by < 0:

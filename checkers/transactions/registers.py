@@ -23,6 +23,7 @@ from maxq.checkers.transactions.findings import (
     Analysis,
     Findings,
     Places,
+    Writers,
     final_writes,
     lost_updates,
     named,
@@ -68,10 +69,12 @@ def analysed(t: Transactions, keys: str = "") -> Analysis:
     places, table = placed(t, owner), writers(t)
     spoiled = np.zeros(len(t.keys), np.bool_)
     spoiled[table.twice] = True
-    outer, opens = _outer_reads(t, owner, places, findings)
+    outer, opens, inner = _outer_reads(t, owner, places, findings)
     read = t.value[outer]
     version = np.where(read == NOTHING, NONE, table.of(t.key[outer], read))
-    _sources(t, owner, outer, version, final_writes(t, places), findings)
+    known = table.sole(t.key[outer], read)
+    _sources(t, owner, outer, np.where(known, version, UNSEEN), final_writes(t, places), findings)
+    _never_there(t, owner, inner, table, findings)
     good = ~spoiled[t.key[outer]] & ((version >= 0) | (read == NOTHING))
     source = np.full(t.parts, UNSEEN)
     source[outer[good]] = version[good]
@@ -86,15 +89,17 @@ def analysed(t: Transactions, keys: str = "") -> Analysis:
     final = np.flatnonzero(final_writes(t, places))
     final = final[there[owner[final]] & ~spoiled[t.key[final]]]
     edges, size = _edges(t, owner, _Known(first, version, final, there), keys, findings)
-    return Analysis(findings, edges, size, there, table.twice.tolist(), source, final)
+    return Analysis(findings, edges, size, there, table.often(t.keys, t.values), source, final)
 
 
 def _outer_reads(
     t: Transactions, owner: Ints, places: Places, findings: Findings
-) -> tuple[Ints, Mask]:
-    """The reads of what others wrote: those before the transaction wrote the key itself; and which
-    of them are its first of the key. Every other one must return what its own transaction read or
-    wrote last."""
+) -> tuple[Ints, Mask, Ints]:
+    """The reads of what others wrote: those before the transaction wrote the key itself; which of
+    them are its first of the key; and the reads that should show its own write and do not.
+
+    Every other read must return what its own transaction read or wrote last.
+    """
     order, head = places
     known = ~t.writes[order] & (t.length[order] != UNREAD)
     opens = head == np.arange(len(order))
@@ -114,7 +119,26 @@ def _outer_reads(
     findings.own_writes = bool(np.any(~outer[bad]))
     parts = order[outer]
     by = np.argsort(parts, kind="stable")
-    return parts[by], opens[outer][by]
+    return parts[by], opens[outer][by], order[bad[~outer[bad]]]
+
+
+def _never_there(
+    t: Transactions, owner: Ints, inner: Ints, table: Writers, findings: Findings
+) -> None:
+    """Reads after a write of one's own of what nobody wrote, or only a transaction that failed."""
+    read = t.value[inner]
+    sole = table.sole(t.key[inner], read) & (read != NOTHING)
+    version = np.where(sole, table.of(t.key[inner], read), UNSEEN)
+    writer = np.where(version >= 0, owner[version], NONE)
+    failed = (version >= 0) & (t.outcome[writer] == FAILED) & (writer != owner[inner])
+    for n in np.flatnonzero((version == NONE) | failed).tolist():
+        part, reader = int(inner[n]), int(owner[inner[n]])
+        what = f"{named(t, reader)} read {word(t.value_of(part))} in key {word(t.key_of(part))}"
+        if failed[n]:
+            by = int(writer[n])
+            findings.add("G1a", f"{what}, written by {named(t, by)}, which failed", reader, by)
+        else:
+            findings.add("phantom", f"{what}, which nobody wrote", reader)
 
 
 def _sources(
@@ -122,7 +146,7 @@ def _sources(
 ) -> None:
     """Values that nobody wrote, that only a failed transaction did, or that were overwritten in
     their own transaction."""
-    for part in first[(version < 0) & (t.value[first] != NOTHING)].tolist():
+    for part in first[(version == NONE) & (t.value[first] != NOTHING)].tolist():
         why = (f"{named(t, int(owner[part]))} read {word(t.value_of(part))} in key "
                f"{word(t.key_of(part))}, which nobody wrote")  # fmt: skip
         findings.add("phantom", why, int(owner[part]))

@@ -22,7 +22,8 @@ _AWDIT = re.compile(r"([rw])\s+(-?[0-9]{1,18})\s+(-?[0-9]{1,18})")
 _PLUME = re.compile(r"([rw])\(" + r",\s*".join([r"(-?[0-9]{1,18})"] * 4) + r"\)")
 _TRANSACTION, _SESSION = re.compile(r"-{3,}"), re.compile(r"={3,}")
 Part = list[str | int]
-Transaction = tuple[int, list[Part]]  # its session, and what it did
+Transaction = tuple[int, list[Part], bool]  # its session, what it did, and if it committed
+ABORTED = -1  # the number that Plume gives a transaction that did not
 
 
 def read_awdit(path: Path) -> tuple[Op, ...]:
@@ -60,10 +61,10 @@ def _awdit(path: Path) -> Iterator[Transaction]:
         if not ends and not _TRANSACTION.fullmatch(text):
             raise _wrong(path, number, text, "r key value, w key value, ----- or =====")
         if parts:
-            yield session, parts
+            yield session, parts, True
         parts, session = [], session + bool(ends)
     if parts:
-        yield session, parts
+        yield session, parts, True
 
 
 def _plume(path: Path) -> Iterator[Transaction]:
@@ -76,8 +77,8 @@ def _plume(path: Path) -> Iterator[Transaction]:
         if session < 0:
             raise _wrong(path, number, text, "a session that is no negative number")
         found.setdefault((session, transaction), []).append([match[1], key, value])
-    for (session, _), parts in found.items():
-        yield session, parts
+    for (session, transaction), parts in found.items():
+        yield session, parts, transaction != ABORTED
 
 
 def _wrong(path: Path, number: int, text: str, wanted: str) -> HistoryError:
@@ -86,9 +87,10 @@ def _wrong(path: Path, number: int, text: str, wanted: str) -> HistoryError:
 
 def _ops(transactions: Iterable[Transaction]) -> tuple[Op, ...]:
     ops: list[Op] = []
-    for session, parts in transactions:
+    for session, parts, committed in transactions:
         asked = [[f, key, value if f == "w" else None] for f, key, value in parts]
         ext = {SESSIONS: True}
         ops.append(Op("invoke", session, "txn", asked, index=len(ops), ext=ext))
-        ops.append(Op("ok", session, "txn", list(parts), index=len(ops)))
+        ended = "ok" if committed else "fail"
+        ops.append(Op(ended, session, "txn", list(parts), index=len(ops)))  # type: ignore[arg-type]
     return tuple(ops)

@@ -103,3 +103,70 @@ def test_what_only_fails_later_is_no_cause_of_what_was_read_before(
     )
     assert run_cli(["check", str(path), "--model", "register"]) == 1
     assert "saw a value that nobody wrote" in " ".join(capsys.readouterr().out.split())
+
+
+TXNS = {
+    "retried": "i0w51 f0w51 i1w51 o1w51 i2r5_ o2r51",
+    "appended twice": "i0a51 o0a51 i1a51 o1a51 i2r5_ o2r5[1,1]",
+    "of other names": "I0w91 O0w91 i1r9_ o1r91",
+    "own write, then aborted": "i0w17 f0w17 i1w18+r1_ o1w18+r17 i2r1_ o2r18",
+    "own write, then from nowhere": "i1w18+r1_ o1w18+r17 i2r1_ o2r18",
+    "something else": "i0w91 o0w91 x1d9 y1d9 i1r9_ o1r91",
+}
+KINDS = {"i": "invoke", "o": "ok", "f": "fail", "I": "invoke", "O": "ok", "x": "invoke", "y": "ok"}
+
+
+def transactions(text: str) -> str:
+    """Each word: type, process, then parts joined by +: a name, a key, and a value (`_`: nil)."""
+    lines = []
+    for word in text.split():
+        kind, process, parts = word[0], word[1], word[2:].split("+")
+        f = {"I": "write", "O": "write", "x": "drop", "y": "drop"}.get(kind, "txn")
+        said = [
+            f"[:{'append' if p[0] == 'a' else p[0]} {p[1]} {p[2:].replace('_', 'nil')}]"
+            for p in parts
+        ]
+        value = "nil" if f == "drop" else f"[{' '.join(said)}]"
+        lines.append(f"{{:process {process}, :type :{KINDS[kind]}, :f :{f}, :value {value}}}\n")
+    return "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "code", "said"),
+    [
+        ("retried", "rw-register", 2, "written more than once (1 to key 5)"),
+        ("appended twice", "list-append", 2, "written more than once (1 to key 5)"),
+        ("of other names", "rw-register", 0, "2 transactions of rw-register are"),
+        ("own write, then aborted", "rw-register --consistency read-committed", 1, "G1a"),
+        ("own write, then from nowhere", "rw-register --consistency read-uncommitted", 1,
+         "phantom"),
+        ("something else", "rw-register", 2, "does not know 1 drop"),
+        ("something else", "rw-register --ignore drop", 0, ""),
+    ],
+)  # fmt: skip
+def test_transactions_are_accused_of_what_is_sure(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, words: str, code: int, said: str
+) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(transactions(TXNS[name]))
+    found = run_cli(["check", str(path), "--model", *words.split()])
+    out = capsys.readouterr()
+    assert (found, said in " ".join((out.out + out.err).split())) == (code, True), out.out + out.err
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("w(1,5,0,-1)\nr(1,5,1,7)\n", "G1a"),
+        ("w(1,4,0,3)\nw(1,5,0,6)\nr(1,4,0,6)\nr(1,5,1,8)\n", "internal"),
+    ],
+)
+def test_texts_of_sessions_are_read_as_their_authors_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, found: str
+) -> None:
+    """Plume's transaction -1 was aborted; AWDIT wants one's own writes read at every level."""
+    path = tmp_path / "history.txt"
+    path.write_text(text)
+    words = ["--model", "rw-register", "--consistency", "read-committed"]
+    assert run_cli(["check", str(path), *words]) == 1
+    assert f"are not read-committed: {found}." in " ".join(capsys.readouterr().out.split())
