@@ -28,6 +28,7 @@ from maxq.nemeses.kinds.power import POWER
 from maxq.nemeses.kinds.process import CHANGE, KILL, PAUSE, REPLACE, RESTART, STOP
 from maxq.nemeses.kinds.resets import RESETS
 from maxq.nemeses.kinds.retention import RETENTION
+from maxq.nemeses.kinds.slaves_away import SLAVES_AWAY_KILL, SLAVES_AWAY_POWER
 from maxq.nemeses.kinds.store import STORE
 
 NO_FAULT = "none"
@@ -35,6 +36,7 @@ LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 BUILT_IN = (
     *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, CHANGE_ADDRESS),
+    *(SLAVES_AWAY_KILL, SLAVES_AWAY_POWER),
     *(KILL, STOP, RESTART, REPLACE, CHANGE, POWER, CLOCK, DISK, DELAY, LOSS, STORE),
     *(REMOVED_EPOCHS, RESETS, PERMISSION, RETENTION, ORDERS),
 )

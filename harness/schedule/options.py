@@ -69,8 +69,11 @@ MODES = (
 PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
     "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address",
+    "slaves-away-kill", "slaves-away-power",
     "reset-connections", "write-permission", "none",
 )  # fmt: skip
+# The faults in which machines lose their power.
+POWER_FAULTS = frozenset(("power", "slaves-away-power"))
 PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "ordered", "transactions")
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 # The claims that a run is there for: of all runs, and of those of each workload.
@@ -232,8 +235,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             timing=self.timing,
             seed=self.seed,
             mutant=self.mutant,
-            sync_flush=self.profile != SHIPPED
-            and any("power" in name.split(THEN) for name in self.nemesis),
+            sync_flush=self.profile != SHIPPED and self._drawn_power,
             by_name=CHANGE_ADDRESS in self.nemesis and not self.by_address,
             lock_lease_ms=LOCK_LEASE_MS,
             keys={**(RETENTION_KEYS if self.trims else {}), **self.keys},
@@ -284,7 +286,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def loses_power(self) -> bool:
         """Whether a machine may lose its power: by a fault, alone or in order with another, or by
         an act of a schedule."""
-        return any({"power", POWER_LOSS} & set(n.split(THEN)) for n in self.nemesis)
+        return self._drawn_power or any(POWER_LOSS in n.split(THEN) for n in self.nemesis)
+
+    @property
+    def _drawn_power(self) -> bool:
+        """Whether a fault that was asked for takes a machine's power."""
+        return any(POWER_FAULTS & set(name.split(THEN)) for name in self.nemesis)
 
     @property
     def trims(self) -> bool:

@@ -25,16 +25,14 @@ def _losses(drawing: Drawing) -> Iterator[Sequence[Step]]:
         yield held(Step("power-loss", who=who), "start", holds.next())
 
 
+POWER_LOSS_ACT = ActKind(
+    f="power-loss", needs=frozenset({Capability.POWER_LOSS}), fit=running,
+    do=on_each(PowerLosing, lambda cluster, args: cluster.power_loss),
+)  # fmt: skip
 POWER = Kind(
     name="power",
     about="a machine loses its power, and what was not synced; on real ones as root, if named",
-    acts=(
-        ActKind(
-            f="power-loss", needs=frozenset({Capability.POWER_LOSS}), fit=running,
-            do=on_each(PowerLosing, lambda cluster, args: cluster.power_loss),
-        ),
-        START,
-    ),
+    acts=(POWER_LOSS_ACT, START),
     rounds=_losses,
     stand_in="kill",
-)  # fmt: skip
+)

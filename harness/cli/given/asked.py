@@ -8,7 +8,7 @@ from typing import Any
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import SHIPPED, plan
-from maxq.harness.environments.choose import AUTO, LOCAL
+from maxq.harness.environments.choose import AUTO, LOCAL, SIMULATED
 from maxq.harness.run import doctor
 from maxq.harness.run.execute import capabilities_of
 from maxq.harness.run.run_plan import workloads
@@ -17,6 +17,7 @@ from maxq.harness.schedule.options import (
     PAIR_NEMESES,
     PAIR_PROFILES,
     PAIR_WORKLOADS,
+    POWER_FAULTS,
     TOGETHER,
     Options,
 )
@@ -256,7 +257,7 @@ def _possible(options: Options) -> Options:
 def every_fault(environment: str) -> list[str]:
     """What `all` means: what the environment can do and is not for those alone who ask by name. On
     real machines the loss of power is: it takes root, and brokers that sync before they answer."""
-    left_out = {*unasked(), NO_FAULT, *([] if environment == "simulated" else ["power"])}
+    left_out = {*unasked(), NO_FAULT, *(POWER_FAULTS if environment != SIMULATED else ())}
     can = capabilities_of(environment)
     return [name for name in fault_names() if name not in left_out and needs_of([name]) <= can]
 

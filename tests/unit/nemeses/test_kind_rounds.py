@@ -72,7 +72,7 @@ def test_a_nemesis_does_all_of_it(kind: Kind, topology: Topology) -> None:
 
     struck = asyncio.run(main())
     alone = topology.replicas == 1  # whose set has no other store to be copied
-    drawn = {step.f for made in rounds(kind) for step in made}
+    drawn = {step.f for made in rounds(kind, topology=topology) for step in made}
     assert set(struck) == drawn - ({"start", "copy-store"} if alone else {"start"}) | (
         set()
         if kind.name in ("restart", "replace-release", *ALONE)
