@@ -15,13 +15,13 @@ from maxq.harness.cli.testing import resolved, said_of_files
 from maxq.harness.contracts.target import SHIPPED
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.environments.choose import SIMULATED
-from maxq.harness.experiments.losses import Losses, table
+from maxq.harness.experiments.losses import FOLDER, Losses, table, with_rows_of_their_own
 from maxq.harness.run import doctor
 from maxq.harness.schedule.options import Options
 from maxq.histories.store import write_whole
 from maxq.nemeses.catalogue import NO_FAULT
 
-MARKDOWN, FOLDER = "losses.md", "losses"
+MARKDOWN = "losses.md"
 TRIES_MAX = 20
 SEED = 1  # where none is asked for: the same command goes on
 EPILOG = """
@@ -57,8 +57,10 @@ def losses(**given: Any) -> int:
     given["seed"] = SEED if given["seed"] is None else given["seed"]
     if flat(given["nemesis"]) == [NO_FAULT]:
         given["nemesis"] = (ALL,)
-    tries = given.pop("tries")
+    tries, every = given.pop("tries"), flat(given["nemesis"]) == [ALL]
     options = resolved(given, place)
+    if every:
+        options = with_rows_of_their_own(options)
     tries = int(options.environment == SIMULATED) if tries is None else tries
     # Faults with power would have brokers sync, which only they who ask for that do.
     if options.profile != SHIPPED:

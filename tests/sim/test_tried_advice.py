@@ -11,7 +11,8 @@ import pytest
 
 from maxq.harness.cli.given.asked import asked_from
 from maxq.harness.contracts.environment import Role
-from maxq.harness.experiments.losses import Losses, said_of_trials
+from maxq.harness.experiments.losses import Losses
+from maxq.harness.schedule.fixes import said_of_trials
 from maxq.harness.targets.settings_files import read
 
 POOL = "transientStorePoolEnable=true\n"

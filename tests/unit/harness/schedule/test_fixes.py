@@ -7,17 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxq.checkers.judgement.lost import Lost
-from maxq.harness.experiments.fixes import (
+from maxq.harness.experiments.losses import Losses, Row, _source
+from maxq.harness.schedule.fixes import (
+    ALL_SET,
+    FEW,
     IN_PAIRS,
+    SERVING_IN_PAIRS,
     WITH_CONTROLLERS,
     Fix,
     Trial,
     changed,
     next_fix,
     pairs,
+    said_of_trials,
     singles,
+    times,
+    worth,
 )
-from maxq.harness.experiments.losses import ALL_SET, Losses, Row, _source, said_of_trials
 from maxq.harness.schedule.options import Options
 
 SHIPPED = Options(environment="simulated", seed=1, profile="P-SHIPPED")
@@ -82,7 +88,6 @@ def test_advice_is_what_was_tried() -> None:
         )
     )
     assert lines == [
-        "",
         "The run of kill again, with other settings (1 of 2 kept everything):",
         "  kept  a=1  0 of 80 lost",
         "        b=2  3 of 90 lost, 2 shown and then gone",
@@ -107,6 +112,37 @@ def test_each_change_is_of_settings_that_count() -> None:
     """A key that nobody knows would be tried in vain."""
     from maxq.harness.targets.known_keys import fault, value_fault
 
-    for settings in (*WITH_CONTROLLERS, *IN_PAIRS):
+    for settings in (*WITH_CONTROLLERS, *IN_PAIRS, *SERVING_IN_PAIRS):
         for key, value in settings:
             assert fault(key) == value_fault(key, value) == ""
+
+
+def test_a_few_lost_messages_may_have_been_kept_by_chance() -> None:
+    one, many, gone = (
+        Lost(lost=lost, acknowledged=900, gone=gone, why="")
+        for lost, gone in ((1, 0), (FEW, 0), (0, 1))
+    )
+    assert [times(1, m) for m in (one, many, gone)] == [3, 1, 3]
+    assert times(5, one) == 5
+
+
+def test_where_nothing_was_lost_what_serves_clients_is_tried() -> None:
+    """Of a pair; half as long is sooner, and a change that loses something is none."""
+    kept = Lost(lost=0, acknowledged=80, gone=0, why="")
+    waited = {"poll": 12_000.0, "send": 900.0}
+    assert [str(fix) for fix in worth(PAIR, kept, waited)] == [
+        "slaveReadEnable=true", "enableSlaveActingMaster=true and supportActingMaster=true",
+    ]  # fmt: skip
+    assert not worth(PAIR, kept, {"poll": 4_000.0})
+    assert not worth(SHIPPED, kept, waited)
+    lost = Lost(lost=3, acknowledged=80, gone=0, why="")
+    assert worth(PAIR, lost, waited) == singles(PAIR)
+    reads = Trial(fix="a=1", messages=(kept,), silent_ms=({"poll": 1_500.0},))
+    other = Trial(fix="b=2", messages=(kept,), silent_ms=({"poll": 11_000.0},))
+    assert reads.serves(waited) == ["poll"]
+    assert not Trial(fix="a=1", messages=(lost,), silent_ms=({},)).serves(waited)
+    assert list(said_of_trials("kill", [reads, other], waited)) == [
+        "The run of kill again, with other settings (1 of 2 served clients sooner):",
+        "  sooner  a=1  no read was answered for at most 1.5 s, and not for 12.0 s",
+        "          b=2  clients waited as long",
+    ]
