@@ -9,6 +9,7 @@ from maxq.checkers.core.promises import DEFAULTS, SYNCED
 from maxq.checkers.judgement import runner
 from maxq.harness.cli.given.asked import ALL, flat
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
+from maxq.harness.cli.given.param_types import TRIES_MAX
 from maxq.harness.cli.given.sections import Sectioned, section
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.testing import resolved, said_of_files
@@ -22,7 +23,6 @@ from maxq.histories.store import write_whole
 from maxq.nemeses.catalogue import NO_FAULT
 
 MARKDOWN = "losses.md"
-TRIES_MAX = 20
 SEED = 1  # where none is asked for: the same command goes on
 EPILOG = """
 \b

@@ -26,6 +26,7 @@ from maxq.harness.contracts.terminal import (
     table,
 )
 from maxq.harness.run.explained import Explained
+from maxq.harness.schedule.fixes import ToTry
 from maxq.histories.store import StoredRun
 
 SHOWN_MAX = 12  # findings that are told with their stories
@@ -56,6 +57,12 @@ class Shown(Protocol):
 
     @property
     def explained(self) -> Sequence[Explained]: ...
+
+    @property
+    def tried(self) -> Sequence[str]: ...
+
+    @property
+    def to_try(self) -> ToTry | None: ...
 
     @property
     def power(self) -> Sequence[Power]: ...
@@ -103,6 +110,8 @@ def show(judged: Shown, *, as_json: bool, verbose: bool = False) -> None:
         show_rows(judged.rows, room)
     for one in judged.explained:
         echo("\n" + "\n".join(wrapped(line, indent=4) for line in one.lines()))
+    if judged.tried:
+        echo("\n" + "\n".join(judged.tried))
     if judged.power:
         show_power(judged.power)
     for line in foot:
@@ -162,6 +171,9 @@ def _foot(judged: Shown) -> list[str]:
     lines += [wrapped(f"known:   {text.removeprefix('known: ')}") for text in judged.known]
     lines += [wrapped(f"acting:  {said}")] if (said := summary.acting(results)) else []
     lines += [wrapped(f"minimal: {_suffices(judged)}")] if judged.counterexamples else []
+    if judged.to_try is not None:
+        lines.append(wrapped(f"advice:  to try {judged.to_try.what}:"))
+        lines.append(f"         {pasted(judged.to_try.command)}")
     lines += [f"run:     {judged.stored.path}", f"repeat:  {pasted(judged.repeat)}"]
     lines.append(f"commit:  {judged.commit}")
     lines += [f"report:  {judged.report}"] if judged.report is not None else []
@@ -272,6 +284,8 @@ def document(judged: Shown) -> dict[str, Any]:
         "verdicts": plain["verdicts"],
         "findings": plain_harms(results.findings),
         "explained": msgspec.to_builtins(list(judged.explained)),
+        "tried": list(judged.tried),
+        "to_try": None if judged.to_try is None else judged.to_try.command,
         "power": power_rows(judged.power),
         "anomalies": msgspec.to_builtins(list(results.broken), str_keys=True),
         "measured_anomalies": msgspec.to_builtins(list(results.measured), str_keys=True),

@@ -15,10 +15,12 @@ from maxq.harness.cli.given.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
     PLUGIN_OPTION,
+    TRY_FIX_OPTION,
     VERBOSE_OPTION,
     Name,
     Names,
 )
+from maxq.harness.cli.given.ticker import Ticker
 from maxq.harness.cli.histories.known_models import consistency_models, known_models
 from maxq.harness.cli.show import described, show, without
 from maxq.harness.contracts.environment import EnvironmentUnavailable
@@ -130,6 +132,7 @@ TRUNCATED = click.option(
 @PLUGIN_OPTION
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
+@TRY_FIX_OPTION
 @VERBOSE_OPTION
 @click.option(
     "--power",
@@ -185,6 +188,10 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         if not isinstance(judged, Judged):
             raise click.UsageError("--explain is for a run's folder: a file cannot be repeated")
         judged = explained(judged)
+    if given["tries"]:
+        if not isinstance(judged, Judged):
+            raise click.UsageError("--try-fix is for a run's folder: a file cannot be repeated")
+        judged = with_fixes(judged, given["tries"])
     show(judged, as_json=as_json, verbose=verbose)
     for line in written:
         echo(line, err=as_json)
@@ -214,7 +221,7 @@ def _refuse_beside_model(given: dict[str, Any]) -> None:
     """What a model does not ask for is refused, and not passed over."""
     beside = {
         "--workload": given["workload"], "--power": given["power"], "--explain": given["explain"],
-        "--fail-on": given["fail_on"], "--engine": given["engine"],
+        "--fail-on": given["fail_on"], "--engine": given["engine"], "--try-fix": given["tries"],
     }  # fmt: skip
     if wrong := [name for name, value in beside.items() if value]:
         raise click.UsageError(f"{wrong[0]} is for claims: --model judges by a model alone")
@@ -230,6 +237,21 @@ def explained(judged: Judged) -> Judged:
         return with_causes(judged, lambda text: echo(f"explain: {text}", err=True))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+def with_fixes(judged: Judged, tries: int, base_image: str = "") -> Judged:
+    """The same, other settings tried where something was lost or clients waited, with progress for
+    people; stored, if the run is whole."""
+    from maxq.harness.experiments.losses import Losses
+
+    found = Losses.of_run(judged, base_image=base_image, tries=tries)
+    with Ticker(lambda: f"trying settings; now: {found.to_try() or 'done'}") as ticker:
+        found.run(ticker.say)
+    judged = msgspec.structs.replace(judged, tried=tuple(filter(None, found.advice())))
+    if not judged.tried or not judged.stored.report.complete:
+        return judged
+    judged.save(whole=False)
+    return judged.with_report()
 
 
 def spark_missing() -> str:

@@ -12,13 +12,14 @@ from maxq.harness.cli.given.param_types import (
     ACCEPT_PARTIAL_OPTION,
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
+    TRY_FIX_OPTION,
     VERBOSE_OPTION,
     usage,
 )
 from maxq.harness.cli.given.sections import Sectioned, section
 from maxq.harness.cli.runs import index_anew
 from maxq.harness.cli.show import show
-from maxq.harness.cli.stored_runs import explained
+from maxq.harness.cli.stored_runs import explained, with_fixes
 from maxq.harness.contracts.target import SHIPPED
 from maxq.harness.contracts.target import plan as plan_of
 from maxq.harness.contracts.terminal import echo, pasted
@@ -50,6 +51,7 @@ Examples:
     FAIL_ON_OPTION,
     ACCEPT_PARTIAL_OPTION,
     EXPLAIN_OPTION,
+    TRY_FIX_OPTION,
     VERBOSE_OPTION,
     click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON"),
 )
@@ -62,6 +64,7 @@ def test(**given: Any) -> int:
     store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
     verbose, accepts = given.pop("verbose"), given.pop("accept_partial")
     fail_on, explain = given.pop("fail_on") or "", given.pop("explain")
+    tries = given.pop("tries")
     context = RunContext(keep=given.pop("keep"), base_image=given.pop("base_image"))
     options = resolved(given, doctor.Place(base_image=context.base_image, store=store))
     if explain and options.environment != "simulated":
@@ -74,6 +77,7 @@ def test(**given: Any) -> int:
     judged = stored_run.run_test(options, store, quiet=as_json, verbose=verbose, context=context)
     judged = msgspec.structs.replace(judged, fail_on=fail_on)
     judged = explained(judged) if explain else judged
+    judged = with_fixes(judged, tries, context.base_image) if tries else judged
     show(judged, as_json=as_json, verbose=verbose)
     index_anew(store)
     if judged.trouble is not None:

@@ -90,7 +90,8 @@ class Outcome:
     found, by name, of claims that are not promised. `first` says of each finding, in a line, how
     many, when, where and by which fault. `anomalies` is what breaks a claim, each with its story,
     and `found` how many of each. `run` is the run's folder, `report` the page in it; `repeat` the
-    command that repeats it.
+    command that repeats it; `to_try`, where something was lost, says which settings may have kept
+    it and the command that tries them.
     """
 
     def __init__(self, judged: "Judged", *, allow_unknown: bool) -> None:
@@ -105,6 +106,7 @@ class Outcome:
         self.run: Path = judged.stored.path
         self.report: Path | None = judged.report
         self.repeat: str = judged.repeat
+        self.to_try = judged.to_try
         self.commit: str = judged.commit
         self.trouble: Exception | None = judged.trouble
         self.short: str = judged.short
@@ -157,6 +159,9 @@ class Outcome:
         if self.valid == "unknown":
             lines.append(UNJUDGED[self.allow_unknown])
         lines.append(f"page:    {self.report}" if self.report else f"run:     {self.run}")
+        if self.to_try is not None:
+            lines += [f"advice:  to try {self.to_try.what}:",
+                      f"         {pasted(self.to_try.command)}"]  # fmt: skip
         return printable("\n".join([*lines, f"repeat:  {pasted(self.repeat)}"]))
 
 

@@ -11,6 +11,7 @@ from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement.digest import Row
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power
+from maxq.harness.schedule.fixes import ToTry
 from maxq.harness.schedule.options import Options
 from maxq.histories.history import History
 
@@ -22,9 +23,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     `run` is the run's folder as people type it; `commit` what is known of the harness's source;
     `doubts` are what went wrong with the run or its history besides, and `explained` what trying
-    said of the causes of findings, each in a line. `power`: how much the verdict could have called.
-    `rows` are its findings in plain words, `known` what is known of them. `recoveries` are those
-    from each fault; `counterexamples` belong to some of the anomalies.
+    said of the causes of findings, each in a line. `tried` is what it said of settings that would
+    have kept what was lost, `to_try` how to find out. `power`: how much the verdict could have
+    called. `rows` are its findings in plain words, `known` what is known of them. `recoveries` are
+    those from each fault; `counterexamples` belong to some of the anomalies.
     """
 
     history: History
@@ -38,6 +40,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     doubts: tuple[str, ...] = ()
     explained: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
+    to_try: ToTry | None = None
     power: tuple[Power, ...] = ()
     recoveries: Sequence[Recovery] = ()
     counterexamples: Sequence[Counterexample] = ()

@@ -30,6 +30,7 @@ def commands(evidence: Evidence) -> Html:
     lines = (
         ("repeat the run", evidence.options.repeat(evidence.run)),
         ("judge it again", f"maxq check {shlex.quote(evidence.run)}"),
+        *((f"try {t.what}", t.command) for t in (evidence.to_try,) if t is not None),
     )
     return el(
         "dl",
@@ -138,7 +139,7 @@ def harms(evidence: Evidence, groups: Sequence[Group], brokers: Mapping[str, str
     if not found:
         return el("p", "None.", class_="note")
     first = {(g.claim, g.name): g.numbered[0].number for g in groups if g.numbered}
-    tried = "\n".join(evidence.explained)
+    tried, settings = "\n".join(evidence.explained), "\n".join(evidence.tried)
     known = {row.number: row.known for row in evidence.rows}
     each = [_harm(number, harm, first, brokers, known.get(number, ()))
             for number, harm in enumerate(found, start=1)]  # fmt: skip
@@ -149,6 +150,9 @@ def harms(evidence: Evidence, groups: Sequence[Group], brokers: Mapping[str, str
         if rest
         else None,
         join(el("h3", "Causes, tried"), el("pre", short(tried, TRIED_MAX))) if tried else None,
+        join(el("h3", "Settings, tried"), el("pre", short(settings, TRIED_MAX)))
+        if settings
+        else None,
     )
 
 

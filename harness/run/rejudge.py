@@ -21,6 +21,7 @@ from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import counterexamples_of, judges_of
+from maxq.harness.schedule.fixes import ToTry
 from maxq.histories.history import History
 from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import ReadReport, read_jsonl
@@ -58,6 +59,8 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     context: Context = CONTEXT
     fail_on: str = ""
     explained: tuple[Explained, ...] = ()  # a file cannot be repeated
+    tried: tuple[str, ...] = ()  # nor one whose settings nobody knows
+    to_try: ToTry | None = None
     power: tuple[Power, ...] = ()  # a file has no settings that say what is promised
     report: Path | None = None  # a file has no folder for one
     unreported: Exception | None = None

@@ -38,6 +38,8 @@ from maxq.harness.run.process import room
 from maxq.harness.run.process.progress import Progress
 from maxq.harness.run.run_context import LASTED, RunContext
 from maxq.harness.run.run_plan import workloads
+from maxq.harness.schedule import fixes
+from maxq.harness.schedule.fixes import ToTry
 from maxq.harness.schedule.format import SCHEDULE, encode
 from maxq.harness.schedule.from_history import as_performed
 from maxq.harness.schedule.generated import command_of
@@ -68,6 +70,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     faults where `stored.history` holds only a part. `fail_on`: of which measurements the exit code
     is 1 (`maxq.checkers.judgement.summary.FAIL_ON`). `power`: how much the verdict could have
     called, where that was asked for. `counterexamples` show some of the anomalies by themselves.
+    `tried`: what trying said of the settings that would have kept what was lost, in lines.
     `short`: why the run had to end before its time, so that it is not all that was asked for.
     """
 
@@ -82,6 +85,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     fail_on: str = ""
     power: tuple[Power, ...] = ()
     counterexamples: tuple[Counterexample, ...] = ()
+    tried: tuple[str, ...] = ()
     short: str = ""
 
     @property
@@ -135,6 +139,14 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return command_of(self.stored.config) or self.options.repeat(self.stored.path)
 
     @property
+    def to_try(self) -> ToTry | None:
+        """How to find out which settings would have kept what was lost, where that was not tried; a
+        seeded bug is no matter of settings."""
+        if self.tried or self.options.mutant:
+            return None
+        return fixes.to_try(self.options, self.results.lost, self.stored.path)
+
+    @property
     def exit_code(self) -> int:
         """A violation comes before a failure of ours, and that before any other verdict."""
         valid: Valid = False if self.failed_on else self.results.valid
@@ -158,6 +170,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         results["faults"] = faults_in_short(self.stored.history)
         if self.explained:
             results["explained"] = msgspec.to_builtins(list(self.explained))
+        if self.tried:
+            results["tried"] = list(self.tried)
         if self.power:
             results["power"] = power_rows(self.power)
         if self.counterexamples:
@@ -215,6 +229,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             commit=self.commit,
             doubts=tuple(doubts),
             explained=tuple(line for one in self.explained for line in one.lines()),
+            tried=self.tried,
+            to_try=self.to_try,
             power=self.power,
             recoveries=self.recoveries,
             counterexamples=self.counterexamples,

@@ -10,6 +10,8 @@ runs are made by `maxq.harness.experiments.losses`.
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
+from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 import msgspec
@@ -73,6 +75,13 @@ class Fix(NamedTuple):
         return " and ".join(f"{key.partition(':')[2]}={value}" for key, value in self.settings)
 
 
+class ToTry(NamedTuple):
+    """Which changes may have kept what was lost, in words, and the command that tries them."""
+
+    what: str
+    command: str
+
+
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a change, of one run or of several together. `silent_ms` is of each run for how
     long at most no operation of a kind succeeded."""
@@ -133,6 +142,15 @@ def worth(options: Options, messages: Lost, silent_ms: Silences) -> list["Fix"]:
     if not long_in(silent_ms) or not options.pair:
         return []
     return [Fix(settings) for settings in SERVING_IN_PAIRS if _changes(options, settings)]
+
+
+def to_try(options: Options, messages: Lost, run: Path) -> ToTry | None:
+    """What is left to try after a run, by its folder, that lost something."""
+    left = singles(options) if messages.lost or messages.gone else []
+    if not left:
+        return None
+    what = f"whether {', '.join(map(str, left))} would have kept what was lost"
+    return ToTry(what, f"maxq check {quote(str(run))} --try-fix 1")
 
 
 def times(asked: int, messages: Lost) -> int:

@@ -319,6 +319,16 @@ EXPLAIN_OPTION = click.option(
     is_flag=True,
     help="of a simulated run: try which faults its findings need, by repeating it without some",
 )
+TRIES_MAX = 20
+TRY_FIX_OPTION = click.option(
+    "--try-fix",
+    "tries",
+    type=click.IntRange(0, TRIES_MAX),
+    default=0,
+    show_default=True,
+    help="where something was lost, try which settings would have kept it, each so many times: "
+    "the run is made again",
+)
 ACCEPT_PARTIAL_OPTION = click.option(
     "--accept-partial",
     is_flag=True,
