@@ -27,7 +27,7 @@ ACTING = "enableSlaveActingMaster=true and supportActingMaster=true"
 
 class Case(NamedTuple):
     """`broker` and `controller` are files; `seconds` is how long a run lasts. Without `lost` the
-    case costs time alone."""
+    case costs time alone. Where what is not synced yet goes, a `seed` may find nothing unsynced."""
 
     broker: str
     fault: str
@@ -38,6 +38,7 @@ class Case(NamedTuple):
     rate: float = 50.0
     workload: tuple[str, ...] = ("queue",)
     lost: bool = True
+    seed: int = 2
 
 
 CASES = {
@@ -59,7 +60,7 @@ CASES = {
     ),
     "a pair that degrades by itself": Case(
         f"{SYNC}inSyncReplicas=2\nenableAutoInSyncReplicas=true\n", "slaves-away-power",
-        "enableAutoInSyncReplicas=false", ACTING, rate=100.0,
+        "enableAutoInSyncReplicas=false", ACTING, rate=100.0, seed=1,
     ),
     "slaves that refuse reads": Case(
         ASYNC, "kill", "slaveReadEnable=true", ACTING, seconds=30, rate=20.0, lost=False
@@ -80,7 +81,7 @@ def test_the_setting_that_helps_is_named(tmp_path: Path, case: str) -> None:
     (tmp_path / "broker.conf").write_text(asked.broker)
     (tmp_path / "controller.conf").write_text(asked.controller)
     given: dict[str, Any] = {
-        "environment": "simulated", "seed": 2, "nemesis": (asked.fault,),
+        "environment": "simulated", "seed": asked.seed, "nemesis": (asked.fault,),
         "workload": asked.workload, "time_limit": asked.seconds * 10**9, "rate": asked.rate,
         "concurrency": 10, "mutant": None, "target": "reference", "timing": "fast",
         "profile": None, "keys": (), "mode": None,
