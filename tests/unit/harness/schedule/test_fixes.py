@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxq.checkers.judgement.lost import Lost
-from maxq.harness.experiments.losses import Losses, Row, _source
+from maxq.harness.experiments.losses import Losses, Row, _source, with_rows_of_their_own
 from maxq.harness.schedule.fixes import (
     ALL_SET,
     FEW,
@@ -146,3 +146,13 @@ def test_where_nothing_was_lost_what_serves_clients_is_tried() -> None:
         "  sooner  a=1  no read was answered for at most 1.5 s, and not for 12.0 s",
         "          b=2  clients waited as long",
     ]
+
+
+def test_rows_of_their_own_come_after_all_faults() -> None:
+    """Power is lost on real machines only where somebody asks for it."""
+    local = msgspec.structs.replace(PAIR, environment="local", nemesis=("kill",))
+    assert with_rows_of_their_own(local).nemesis == ("kill", "slaves-away-kill")
+    simulated = msgspec.structs.replace(local, environment="simulated")
+    assert with_rows_of_their_own(simulated).nemesis == (
+        "kill", "slaves-away-kill", "slaves-away-power",
+    )  # fmt: skip
