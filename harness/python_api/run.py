@@ -28,7 +28,7 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-OF_THE_COMMAND = ("store", "as_json", "plan", "keep", "fail_on", "explain", "verbose",
+OF_THE_COMMAND = ("store", "as_json", "plan", "keep", "fail_on", "explain", "tries", "verbose",
                   "accept_partial")  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from maxq.harness.cli import testing
 from maxq.harness.cli.given.asked import options_from
 from maxq.harness.cli.given.param_types import DURATION_NS_MAX
 from maxq.harness.contracts.target import plan
+from maxq.harness.python_api.run import OF_THE_COMMAND
 from maxq.harness.report.findings import commands
 from maxq.harness.schedule.format import SEED_MAX
 from maxq.harness.schedule.options import FLUSH, TOGETHER, Options, decimal
@@ -77,17 +78,7 @@ def parsed(command: str) -> Options:
     words = shlex.split(command)
     assert words[:2] == ["maxq", "test"]
     given = dict(testing.test.make_context("test", words[2:]).params)
-    for name in (
-        "store",
-        "as_json",
-        "keep",
-        "plan",
-        "base_image",
-        "fail_on",
-        "explain",
-        "verbose",
-        "accept_partial",
-    ):
+    for name in (*OF_THE_COMMAND, "base_image"):
         del given[name]
     return options_from(given)
 
