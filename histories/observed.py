@@ -79,6 +79,13 @@ LATE = "late"  # of an end: nobody knows the decision before `LATE_NS` have pass
 LATE_NS = 8_000_000_000
 # Of a probe after the last heal: its sends have this in their ext, its reads are of this kind.
 PROBE_READ = PROBED = "probe"
+# Of a topic that a run makes after its begin: an operator makes it, and after the last heal brokers
+# are asked for it.
+CREATE_TOPIC, FIND_TOPIC = "create-topic", "find-topic"
+# Ext of an ok send to a topic that came into being during the run: its process's first one there.
+NEW_TOPIC = "new-topic"
+# Ext of a poll: the master does not know the topic of that key, of which its process has read.
+FORGOTTEN_TOPIC = "forgotten-topic"
 PROBE_STREAK = 3  # so often in a row: chance seldom makes three of three of one in seventy
 # Replicas copy offsets every 10 to 13 s, and as much again (docs/spec/controller-ha.md 6.4 (H17)).
 COPIED_NS = 30_000_000_000

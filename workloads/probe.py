@@ -10,7 +10,9 @@ number. Operations:
 
 A message counts as read back if it is there within `READ_S`: a broker shows what it has
 acknowledged a moment later. Messages are numbered from `FIRST` on, apart from those of other
-workloads. Claim: S13.
+workloads. A topic that came into being during the run is looked for first, made if its master does
+not know it and no message will make it, and waited for at the end until every replica of its set
+has copied it (`maxq.workloads.late_topics`). Claim: S13.
 """
 
 import asyncio
@@ -23,15 +25,49 @@ from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
 from maxq.harness.generators import EMPTY, reserve, time_limit
-from maxq.histories.observed import PROBE_READ, PROBE_STREAK, PROBED
+from maxq.histories.observed import (
+    CREATE_TOPIC,
+    FIND_TOPIC,
+    PROBE_READ,
+    PROBE_STREAK,
+    PROBED,
+)
 from maxq.histories.op import Op
 from maxq.workloads import payload
+from maxq.workloads.late_topics import ONE, TopicMaker, Topics, value_of
 from maxq.workloads.queue import QUEUES, TOPIC, Writer, queue_keys
 
 FIRST = 1 << 40  # the number of a queue's first probe
 RETRY_NS = 250_000_000
 READ_S, READ_GAP_S = 2.0, 0.05
+COPY_NS = 1_000_000_000  # between two looks whether replicas have copied a topic
 MARGIN_NS = 6_000_000_000  # that probes go on beyond the bound
+
+
+class Late(msgspec.Struct, frozen=True):
+    """What is known of a topic that came into being during the run: where it is, whether its first
+    message makes it, whether the master knows it (None: not asked yet), and every replica."""
+
+    queue: QueueName
+    by_sending: bool
+    there: bool | None = None
+    everywhere: bool = False
+
+    def wanted(self, *, served: bool) -> str:
+        """What is to be asked now that its queue is served, or not; empty: nothing."""
+        if self.there is None or (served and not self.everywhere):
+            return FIND_TOPIC
+        return "" if self.there or self.by_sending else CREATE_TOPIC
+
+    def after(self, event: Op) -> "Late":
+        """The same after such an operation."""
+        if event.type != "ok":
+            return self
+        if event.f == CREATE_TOPIC:
+            return msgspec.structs.replace(self, there=True)
+        known = event.value["known"]
+        there, everywhere = known[event.value["master"]], all(known.values())
+        return msgspec.structs.replace(self, there=there, everywhere=everywhere)
 
 
 class Probes(msgspec.Struct, frozen=True):
@@ -43,14 +79,20 @@ class Probes(msgspec.Struct, frozen=True):
     streak: int = 0
     read: tuple[int, int] | None = None
     next_ns: int = 0
+    late: Late | None = None
 
     def op(self, ctx: Context) -> Step | None:
-        if self.streak >= PROBE_STREAK:
+        served = self.streak >= PROBE_STREAK
+        about = "" if self.late is None else self.late.wanted(served=served)
+        if served and not about:
             return None
         process = ctx.some_free_process()
         if process is None:
             return PENDING, self
         time = max(ctx.time, self.next_ns)
+        if self.late is not None and about:
+            asked = value_of(self.key, self.late.queue)
+            return Op("invoke", process, about, asked, time=time), self
         if self.read is not None:
             value = {"key": self.key, "value": self.read[0], "offset": self.read[1]}
             return Op("invoke", process, PROBE_READ, value, time=time), self
@@ -61,30 +103,44 @@ class Probes(msgspec.Struct, frozen=True):
     def update(self, ctx: Context, event: Op) -> Generator:
         if event.type == "invoke":
             return self
-        streak, value = self.streak, self.value
+        if self.late is not None and event.f in (FIND_TOPIC, CREATE_TOPIC):
+            after = event.time + (COPY_NS if self.streak else 0 if event.type == "ok" else RETRY_NS)
+            return msgspec.structs.replace(self, late=self.late.after(event), next_ns=after)
+        streak, value, late = self.streak, self.value, self.late
         if event.type != "ok":
             after = event.time + RETRY_NS
-            return Probes(self.key, value + (self.read is None), 0, None, after)
+            if late is not None:  # another master may lead by now, which does not know the topic
+                late = msgspec.structs.replace(late, there=None)
+            return Probes(self.key, value + (self.read is None), 0, None, after, late)
         if event.f == PROBE_READ:
-            return Probes(self.key, value, streak + 1, None, event.time)
+            return Probes(self.key, value, streak + 1, None, event.time, late)
         [[_, _, [offset, sent]]] = event.value
-        return Probes(self.key, value + 1, streak, (sent, offset), event.time)
+        return Probes(self.key, value + 1, streak, (sent, offset), event.time, late)
 
 
 class Prober:
-    """Sends, and reads back."""
+    """Sends, and reads back; with a `maker`, asks for a topic."""
 
-    def __init__(self, session: Session, keys: Sequence[QueueName], wall_ms: Callable[[], int]):
+    def __init__(
+        self,
+        session: Session,
+        keys: Sequence[QueueName],
+        wall_ms: Callable[[], int],
+        maker: TopicMaker | None = None,
+    ):
         self._session = session
         self._keys = keys
-        self._writer = Writer(session, keys, wall_ms)
+        self._writer = Writer(session, keys, wall_ms, maker)
+        self._maker = maker
 
     async def open(self) -> None:
         """Connections are made when first needed."""
 
     async def invoke(self, op: Op) -> Outcome:
-        if op.f == "send":
+        if op.f in ("send", CREATE_TOPIC):
             return await self._writer.invoke(op)
+        if op.f == FIND_TOPIC and self._maker is not None:
+            return await self._maker.find(op)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READ_S
         while True:
@@ -103,7 +159,7 @@ class Prober:
         return Fail(["not-read-back", [offset, held.get(offset)]])
 
     async def close(self) -> None:
-        self._session.close()
+        await self._writer.close()
 
 
 def probe_workload(
@@ -113,6 +169,7 @@ def probe_workload(
     *,
     bound_ns: int,
     wall_ms: Callable[[], int],
+    topics: Topics = ONE,
 ) -> Workload:
     """Make the workload.
 
@@ -122,13 +179,24 @@ def probe_workload(
         group: the run's tasks.
         bound_ns: how long a cluster may take until it serves.
         wall_ms: the harness's wall clock, for message time stamps.
+        topics: those of the workload queue.
     """
-    keys = queue_keys(cluster)
+    topics = topics.probed
+    keys = queue_keys(cluster, topics.count)
+    late = {key for key, queue in enumerate(keys) if queue.topic != TOPIC}
 
     def client(thread: int) -> Client:
-        return Prober(Session(routes, cluster.dial, group), keys, wall_ms)
+        session = Session(routes, cluster.dial, group)
+        if thread not in late:
+            return Prober(session, keys, wall_ms)
+        maker = TopicMaker(cluster, routes, group, keys, topics.attributes)
+        return Prober(session, keys, wall_ms, maker)
 
-    probes = reserve(*((1, Probes(key)) for key in range(len(keys))))
+    def probes_of(key: int, queue: QueueName) -> Probes:
+        by_sending = topics.made == "by-sending"
+        return Probes(key, late=Late(queue, by_sending) if key in late else None)
+
+    probes = reserve(*((1, probes_of(key, queue)) for key, queue in enumerate(keys)))
     return Workload(
         name="probe",
         threads=len(keys),

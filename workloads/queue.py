@@ -11,12 +11,15 @@ keys to the end that the broker confirms. Operations are those of a log (docs/sp
     assign  [k …]                 what this reader reads; "seek-to-beginning?" where it does
     poll    [["poll"]]            ok: [["poll", {k: [[offset, v] …]}]]
 
+Topics but the first may come into being during the run (`maxq.workloads.late_topics`): a writer
+also makes them, as an operator would, and nobody reads a queue that no route lists yet.
+
 A poll that reached the end of a key has ``"end": {k: max offset}``; the last one of a final read
 has ``"drained": true``. Claims: S6, S10, S11.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -28,8 +31,11 @@ from maxq.harness.contracts.cluster import Cluster, Retries, Workload
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
 from maxq.harness.generators import EMPTY, delay, each_thread, reserve, time_limit
+from maxq.histories.observed import CODE, CREATE_TOPIC, FORGOTTEN_TOPIC, NEW_TOPIC, SLAVE
 from maxq.histories.op import Op, Process
+from maxq.reference.wire.codes import ResponseCode
 from maxq.workloads import payload
+from maxq.workloads.late_topics import ONE, TopicMaker, Topics
 
 T = TypeVar("T")
 TOPIC = "maxq-queue"
@@ -78,36 +84,57 @@ class Reads(msgspec.Struct, frozen=True):
 
 
 class Writer:
-    """Sends one message an operation."""
+    """Sends one message an operation; with a `maker`, or makes a topic. Of `late` keys it says when
+    it was acknowledged for the first time."""
 
-    def __init__(self, session: Session, keys: Sequence[QueueName], wall_ms: Callable[[], int]):
+    def __init__(
+        self,
+        session: Session,
+        keys: Sequence[QueueName],
+        wall_ms: Callable[[], int],
+        maker: TopicMaker | None = None,
+        late: Collection[int] = (),
+    ):
         self._session = session
         self._keys = keys
         self._wall_ms = wall_ms
+        self._maker = maker
+        self._new = set(late)
 
     async def open(self) -> None:
         """Connections are made when first needed."""
 
     async def invoke(self, op: Op) -> Outcome:
+        if self._maker is not None and op.f == CREATE_TOPIC:
+            return await self._maker.create(op)
         [[_, key, value]] = op.value
         process = op.process if isinstance(op.process, int) else -1
         size = (op.ext or {}).get(SIZE, 0)
         body = payload.encode(key, process, value, size=size)
         outcome = await self._session.send(self._keys[key], body, born_ms=self._wall_ms())
-        if isinstance(outcome, Ok):
-            return Ok([["send", key, [outcome.value, value]]], ext=outcome.ext)
-        return outcome
+        if not isinstance(outcome, Ok):
+            return outcome
+        ext = outcome.ext
+        if key in self._new:
+            self._new.discard(key)
+            ext = {**(ext or {}), NEW_TOPIC: True}
+        return Ok([["send", key, [outcome.value, value]]], ext=ext)
 
     async def close(self) -> None:
         self._session.close()
+        if self._maker is not None:
+            self._maker.close()
 
 
 class Reader:
     """Reads its keys in turn, and remembers how far it is in each."""
 
-    def __init__(self, session: Session, keys: Sequence[QueueName]) -> None:
+    def __init__(
+        self, session: Session, keys: Sequence[QueueName], late: Collection[int] = ()
+    ) -> None:
         self._session = session
         self._keys = keys
+        self._late = late  # keys that may not be there yet
         self._positions: dict[int, int] = {}  # of the keys it reads
         self._turn = 0
         self._final = False
@@ -135,20 +162,25 @@ class Reader:
 
     async def _poll(self) -> Outcome:
         left = [k for k in self._positions if k not in self._ended] or list(self._positions)
+        if not self._final:
+            left = [k for k in left if k not in self._late or self._is_there(k)]
+        if not left:
+            return Fail("no-route")
         key = left[self._turn % len(left)]
         self._turn += 1
         offset = self._positions[key]
         # At the end only a master can say where its log ends.
         found = await self._session.poll(self._keys[key], offset, of_master=self._final)
-        of_set = {"node": self._keys[key].broker_set}
+        of_set: dict[str, Any] = {"node": self._keys[key].broker_set}
         if isinstance(found, Fail):
-            return msgspec.structs.replace(found, ext=of_set | (found.ext or {}))
+            ext = of_set | (found.ext or {}) | self._forgotten(key, found)
+            return msgspec.structs.replace(found, ext=ext)
         if found.next_offset < offset:
             # A broker whose log ends before what was read; often a master that is none any more.
             # If messages are lost, the last read will show it: to go back now would only read the
             # same again from the real one.
             return Fail(["offset-moved", [offset, found.next_offset]])
-        ext: dict[str, Any] = of_set | found.ext
+        ext = of_set | found.ext
         self._positions[key] = found.next_offset
         if found.next_offset >= found.max_offset and not found.messages and not found.retry:
             ext["end"] = {key: found.max_offset}
@@ -158,6 +190,17 @@ class Reader:
             ext["drained"] = True
         messages = [[at, payload.decode(key, body)] for at, body in found.messages]
         return Ok([["poll", {key: messages}]], ext=ext)
+
+    def _is_there(self, key: int) -> bool:
+        """Whether routes list a queue, or listed it when it was read from."""
+        return bool(self._positions[key]) or self._session.listed(self._keys[key])
+
+    def _forgotten(self, key: int, refused: Fail) -> dict[str, Any]:
+        """That a master has forgotten the topic of a late key, if it has."""
+        said = refused.ext or {}
+        unknown = said.get(CODE) == ResponseCode.TOPIC_NOT_EXIST and not said.get(SLAVE)
+        read = key in self._late and self._positions[key] > 0
+        return {FORGOTTEN_TOPIC: key} if unknown and read else {}
 
     async def close(self) -> None:
         self._session.close()
@@ -173,6 +216,13 @@ def queue_keys(cluster: Cluster, topics: int = 1) -> list[QueueName]:
 def homes_of(sets: Sequence[T], topics: int) -> list[T]:
     """The broker set of each key, of sets in the order of their names."""
     return [s for s in sets for _ in range(QUEUES)] + [*sets] * (topics - 1)
+
+
+def instead_of(keys: Sequence[QueueName]) -> dict[int, int]:
+    """Of each key that is not of the first topic the one that is sent to while its own topic is not
+    there: the first of the same broker set."""
+    homes = [queue.broker_set for queue in keys]
+    return {n: homes.index(q.broker_set) for n, q in enumerate(keys) if q.topic != TOPIC}
 
 
 def topics_of(count: int) -> dict[str, int]:
@@ -212,7 +262,7 @@ def queue_workload(
     concurrency: int,
     drain_ns_max: int,
     wall_ms: Callable[[], int],
-    topics: int = 1,
+    topics: Topics = ONE,
     pinned: int = 0,
     retries: int = 0,
     avoids: bool = False,
@@ -225,28 +275,30 @@ def queue_workload(
         routes: where its queues live.
         group: the run's tasks.
         concurrency: client threads; a third of them, but at least one, read.
-        drain_ns_max: how long the final read may take; each topic but the first has
-            `DRAIN_TOPIC_NS` more.
+        drain_ns_max: how long the final read may take, and `DRAIN_TOPIC_NS` for each later topic.
         wall_ms: the harness's wall clock, for message time stamps.
-        topics: how many there are.
-        pinned: so many threads (`pinned_threads`) stay with one broker for the whole run: each
-            with another replica in turn, every process of it.
+        topics: that there are, and when they are made.
+        pinned: so many threads (`pinned_threads`) stay with one broker, another one each.
         retries: how often writers try another broker set, or another queue where there is one set.
         avoids: whether they keep away from sets that failed or were slow.
         send_timeout_s: how long a send waits for its answer.
     """
-    keys = queue_keys(cluster, topics)
+    keys = queue_keys(cluster, topics.count)
     readers = reader_count(concurrency, len(keys))
-    drain_ns_max += (topics - 1) * DRAIN_TOPIC_NS
+    drain_ns_max += (topics.count - 1) * DRAIN_TOPIC_NS
     stay = pinned_threads(concurrency, readers, pinned)
+    names, there = topics_of(topics.count), topics_of(topics.there)
+    late = {key: home for key, home in instead_of(keys).items() if keys[key].topic not in there}
 
     def client(thread: int) -> Client:
         pin = partial(_replica, cluster, thread) if thread in stay else None
         session = Session(routes, cluster.dial, group, pinned=pin)
         if thread < readers:
-            return Reader(session, keys)
+            return Reader(session, keys, late)
         session.send_timeout_s = send_timeout_s
-        return Writer(session, keys, wall_ms)
+        made = topics.made == "during"
+        maker = TopicMaker(cluster, routes, group, keys, topics.attributes) if made else None
+        return Writer(session, keys, wall_ms, maker, late)
 
     drain = each_thread(delay(FINAL_POLL_GAP_NS, Reads(len(keys), readers, final=True)))
     return Workload(
@@ -255,7 +307,9 @@ def queue_workload(
         generator=EMPTY,  # what is sent and read says the schedule of a run
         final_generator=time_limit(drain_ns_max, reserve((readers, drain))),
         client=client,
-        topics=topics_of(topics),
+        topics=there,
+        late={topic: count for topic, count in names.items() if topic not in there},
+        instead=late if topics.made == "during" else {},
         groups=(POLLERS,),
         shares=tuple(share_of(thread, readers, len(keys)) for thread in range(readers)),
         retries=retries_of([k.broker_set for k in keys], retries, avoids=avoids),

@@ -13,6 +13,7 @@ from maxq.checkers.judgement.phrases import said as phrase
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.judgement.stretches import ANSWERS
 from maxq.checkers.replication.pairs import failovers
+from maxq.checkers.routing import late_topics
 
 # What `--fail-on` counts, by the names of anomalies: what was lost, and what was shown and gone, or
 # shown twice or in another order.
@@ -66,6 +67,23 @@ def acting(results: Results) -> str:
     if moved:
         said.append(f"{' and '.join(moved)} came from another broker set meanwhile")
     return "; ".join(said)
+
+
+def topics(results: Results) -> str:
+    """``4 topics were made during the run …``; empty where none was. A topic counts once for each
+    broker set."""
+    names = (late_topics.MADE, late_topics.FORGOTTEN)
+    made, forgotten = (results.counts.get(f"late-topics:{name}", 0) for name in names)
+    if not made:
+        return ""
+    text = f"{made} topic{' was' if made == 1 else 's were'} made during the run"
+    if not forgotten:
+        return f"{text}; no master is known to have forgotten {'it' if made == 1 else 'one'}"
+    it = "it was" if forgotten == 1 else "they were"
+    return (
+        f"{text}; a later master did not know {forgotten} of them, and nobody could read there "
+        f"until {it} made again. RocketMQ promises no more: slaves copy topics every 10 s"
+    )
 
 
 def _moved(n: int, twice: int, what: str) -> str:

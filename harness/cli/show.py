@@ -170,6 +170,7 @@ def _foot(judged: Shown) -> list[str]:
     lines += [wrapped(f"answers: {said}") for said in stretches.long_ones(results.stretches)]
     lines += [wrapped(f"known:   {text.removeprefix('known: ')}") for text in judged.known]
     lines += [wrapped(f"acting:  {said}")] if (said := summary.acting(results)) else []
+    lines += [wrapped(f"topics:  {said}")] if (said := summary.topics(results)) else []
     lines += [wrapped(f"minimal: {_suffices(judged)}")] if judged.counterexamples else []
     if judged.to_try is not None:
         lines.append(wrapped(f"advice:  to try {judged.to_try.what}:"))

@@ -25,6 +25,7 @@ from maxq.histories.observed import (
     ROUTE_NS,
     SLAVE,
 )
+from maxq.reference.names import DEFAULT_TOPIC
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Handler, Pool, refuse
 from maxq.reference.wire import headers
@@ -121,6 +122,7 @@ class RouteBook:
         self, namesrvs: Callable[[], Sequence[str]], dial: Dial, group: asyncio.TaskGroup
     ) -> None:
         self._topics: tuple[str, ...] = ()
+        self._template = ""  # whose route stands in for those of topics that are not there yet
         self._namesrvs = namesrvs
         self._pool = Pool(group, dial=dial)
         # By topic, then broker set: broker id -> ip:port, lowest first.
@@ -134,6 +136,15 @@ class RouteBook:
     def master(self, topic: str, broker_set: str) -> str | None:
         """Address of the master that serves a topic on a broker set."""
         return self._brokers.get(topic, {}).get(broker_set, {}).get(MASTER_ID)
+
+    def asked_for(self, topic: str, broker_set: str) -> str:
+        """The topic by whose route is sent: the default one, as RocketMQ's producers do, where no
+        route lists this one on a broker set and the first message may make it there."""
+        return self._template if self._template and not self.listed(topic, broker_set) else topic
+
+    def listed(self, topic: str, broker_set: str) -> bool:
+        """Whether routes list a topic on a broker set."""
+        return broker_set in self._brokers.get(topic, {})
 
     def source(self, topic: str, broker_set: str, suggested: int = MASTER_ID) -> Source | None:
         """Where consumers of a topic on a broker set read, when that broker id was suggested: for
@@ -152,9 +163,11 @@ class RouteBook:
         """Whether nobody may read a topic of a broker set."""
         return not self._perms.get(topic, {}).get(broker_set, PERM_READ) & PERM_READ
 
-    def watch(self, topics: Iterable[str]) -> None:
-        """Know these topics, from the next refresh on."""
-        self._topics = tuple(topics)
+    def watch(self, topics: Iterable[str], *, by_sending: bool = False) -> None:
+        """Know these topics, from the next refresh on; `by_sending` says that those that are not
+        there come into being when they are first sent to."""
+        self._template = DEFAULT_TOPIC if by_sending else ""
+        self._topics = (*topics, DEFAULT_TOPIC) if by_sending else tuple(topics)
 
     def nudge(self, topic: str) -> None:
         """Read the routes of a topic, and of others, again soon: somebody did not answer well."""
@@ -263,6 +276,10 @@ class Session:
     def close(self) -> None:
         self._pool.close()
 
+    def listed(self, queue: QueueName) -> bool:
+        """Whether a consumer has this queue to read, as far as it knows."""
+        return self.pinned is not None or self._routes.listed(queue.topic, queue.broker_set)
+
     def _broker(self, queue: QueueName) -> str | None:
         if self.pinned is not None:
             return self.pinned(queue.broker_set)
@@ -293,17 +310,19 @@ class Session:
     ) -> Outcome:
         """Send one message, with `more` properties; an `ok` carries its queue offset as value, and
         in `ext` who answered and, as ``byte``, where in the commit log the message is."""
-        broker = self._broker(queue)
+        by = self._routes.asked_for(queue.topic, queue.broker_set)
+        there = queue if by == queue.topic else msgspec.structs.replace(queue, topic=by)
+        broker = self._broker(there)
         if broker is None:
             return Fail("no-route")
-        if self.pinned is None and self._routes.closed(queue.topic, queue.broker_set):
+        if self.pinned is None and self._routes.closed(by, queue.broker_set):
             self._routes.nudge(queue.topic)
             return Fail(NOT_WRITABLE)
         properties = {props.WAIT: "true", **(more or {})}
         header = headers.SendRequest(
             topic=queue.topic,
             producer_group=producer_group,
-            default_topic="TBW102",
+            default_topic=DEFAULT_TOPIC,
             default_topic_queue_nums=4,
             queue_id=queue.queue_id,
             sys_flag=sys_flag,
@@ -319,6 +338,8 @@ class Session:
         pinned = {} if self.pinned is None else {PINNED: True}
         if isinstance(outcome, Ok):
             stored = {"node": queue.broker_set, "broker": broker, **(outcome.ext or {}), **pinned}
+            if by != queue.topic:
+                self._routes.nudge(queue.topic)  # it is there now
             return Ok(outcome.value, ext=stored)
         self._routes.nudge(queue.topic)
         return msgspec.structs.replace(outcome, ext=pinned) if pinned else outcome

@@ -15,6 +15,7 @@ from maxq.harness.client.probes import until
 from maxq.harness.client.session import (
     PULL_TIMEOUT_S,
     PULLED,
+    REFRESH_S,
     QueueName,
     RouteBook,
     Session,
@@ -70,22 +71,41 @@ class Trial:
         try:
             for name in places.get(TOPIC, NOWHERE).sets:
                 home, more = QueueName(TOPIC, name, 0), f" of broker set {name}"
-                if why := await _settled(partial(self._send, home)):
-                    return f"no producer can send to a queue{more}: {' '.join(why)}"
-                if why := await _settled(partial(self._read_back, home)):
+                makes = not self._routes.listed(TOPIC, name)
+                what = "a topic that its first message makes" if makes else "a queue"
+                if why := await self._settled(partial(self._send, home)):
+                    return f"no producer can send to {what}{more}: {' '.join(why)}"
+                if why := await self._settled(partial(self._read_back, home)):
                     return f"no consumer can read a message{more}: {' '.join(why)}"
             for topic, homes in places.items():
                 for queue in (
                     QueueName(topic, b, n) for b in homes.sets for n in range(homes.queues)
                 ):
                     for group in groups:
-                        if why := await _settled(partial(self._read, queue, group)):
+                        if why := await self._settled(partial(self._read, queue, group)):
                             return f"no consumer of group {group} can read {topic} of broker set " \
                                    f"{queue.broker_set}: {' '.join(why)}"  # fmt: skip
         finally:
             self._session.close()
             self._pool.close()
         return ""
+
+    async def _settled(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The last answer: none once it is well. Nobody else reads the routes yet."""
+        why: Answer = []
+        loop = asyncio.get_running_loop()
+        read_at = loop.time()
+
+        async def well() -> bool:
+            nonlocal why, read_at
+            if why and loop.time() - read_at >= REFRESH_S:
+                read_at = loop.time()
+                await self._routes.refresh()
+            why = await attempt()
+            return not why
+
+        await until(well, TRY_S)
+        return why
 
     async def _send(self, queue: QueueName) -> Answer:
         sent = await self._session.send(queue, BODY, born_ms=self._born_ms)
@@ -114,16 +134,3 @@ def _words(error: object) -> Answer:
     if isinstance(error, list):
         return [str(part) for part in error if part]
     return [UNASKED.get(str(error), str(error))]
-
-
-async def _settled(attempt: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The last answer: none once it is well."""
-    why: Answer = []
-
-    async def well() -> bool:
-        nonlocal why
-        why = await attempt()
-        return not why
-
-    await until(well, TRY_S)
-    return why

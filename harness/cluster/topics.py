@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
+from maxq.harness.client.topic_calls import creation, question
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.cluster.queries import Inquiry, SetupFailed, leads_now
 from maxq.harness.contracts.environment import Environment, Role
@@ -22,7 +23,7 @@ from maxq.reference.wire.bodies import SubscriptionGroupConfig
 from maxq.reference.wire.codes import RequestCode, ResponseCode, response_name
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import to_ext
-from maxq.reference.wire.node_headers import CreateTopicRequest, GroupRequest, TopicRequest
+from maxq.reference.wire.node_headers import GroupRequest, TopicRequest
 from maxq.reference.wire.route import TopicRouteData
 
 T = TypeVar("T")
@@ -101,16 +102,8 @@ class Topics:
         async with probing(self._environment.observer_dial) as pool:
 
             def made(topic: str, queues: int) -> Awaitable[Left]:
-                header = CreateTopicRequest(
-                    topic=topic,
-                    default_topic="TBW102",
-                    read_queue_nums=queues,
-                    write_queue_nums=queues,
-                    perm=6,
-                    topic_filter_type="SINGLE_TAG",
-                    attributes=attributes or None,
-                )
-                return self._make(pool, header, sets[:1] if topic in alone else sets)
+                request = creation(topic, queues, attributes)
+                return self._make(pool, topic, request, sets[:1] if topic in alone else sets)
 
             left: list[Left] = []
             for some in _at_once([*topics.items()]):
@@ -129,11 +122,9 @@ class Topics:
                     return {slave: {**seen, "answer": said} for slave, said in lacking.items()}
             return {}
 
-    async def _make(self, pool: Pool, header: CreateTopicRequest, sets: Collection[str]) -> Left:
+    async def _make(self, pool: Pool, topic: str, request: Frame, sets: Collection[str]) -> Left:
         """Create a topic on all brokers of some sets, and wait until every name server routes to
         it."""
-        topic = header.topic
-        request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
         left = await self._create(pool, f"topic {topic}", request, sets)
         if not await until(partial(self._routed, pool, topic, sets), self._route_s):
             raise SetupFailed(
@@ -194,8 +185,7 @@ class Topics:
         """What a broker answers that is asked for it."""
         kind, _, name = left.what.rpartition(" ")
         if kind == "topic":
-            topic = to_ext(TopicRequest(topic=name))
-            request = Frame(code=RequestCode.GET_TOPIC_CONFIG, ext=topic)
+            request = question(name)
         else:
             group = to_ext(GroupRequest(group=name))
             request = Frame(code=RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, ext=group)

@@ -469,6 +469,11 @@ class Cluster(Members, Protocol):
         ...
 
 
+# When topics of the workload queue but the first are made: before the run, by the first message to
+# each, or by an operator during the run.
+Made = Literal["before", "by-sending", "during"]
+
+
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
     """How producers try again: how often at most, of each key the one to try next and the number of
     its broker set, and whether they keep away from sets that failed or were slow."""
@@ -487,10 +492,12 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     that is. `final_generator` runs after the heal and reads everything; None where there is nothing
     to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
     replicas before the first fault; `alone` those that only the first broker set has. `groups` are
-    its consumer groups, which exist before as well. `shares` are
-    the keys that its first threads read, by thread. `look` is a short look at who lives and who
-    leads, beside what happens at the end; `settling` is what clients do last before a long time
-    without any disturbance and a fail-over; None where the workload has none. `retries`: None where
+    its consumer groups, which exist before as well. `late` are topics that come into being during
+    the run, and `instead` maps the keys of those that an operator makes to the ones that are sent
+    to before. `shares` are the keys that its first threads read, by thread. `look` is a short look
+    at who lives and who leads, beside what happens at the end; `settling` is what clients do last
+    before a long time without any disturbance and a fail-over; None where the workload has none.
+    `retries`: None where
     producers try once.
     """
 
@@ -501,6 +508,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     client: Callable[[int], Client]  # thread -> a fresh client
     topics: dict[str, int]
     alone: dict[str, int] = {}
+    late: dict[str, int] = {}
+    instead: Mapping[int, int] = {}
     groups: tuple[str, ...] = ()
     shares: tuple[tuple[int, ...], ...] = ()
     look: Generator | None = None

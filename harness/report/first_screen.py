@@ -191,7 +191,8 @@ def claims_line(evidence: Evidence) -> Html:
             kind = f"count {status.replace(' ', '-')}"
             parts.append(el("span", el("b", len(of)), f" {status}{names}{more}", class_=kind))
     said = [el("span", text, class_="count")
-            for text in (words.nothing_lost(results), words.acting(results)) if text]  # fmt: skip
+            for text in (words.nothing_lost(results), words.acting(results), words.topics(results))
+            if text]  # fmt: skip
     return el("p", said, el("a", "Claims", href="#claims"), " ", parts, class_="tally")
 
 

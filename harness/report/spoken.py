@@ -165,6 +165,15 @@ def _probe(op: Op) -> str:
     return f"read message {v['value']} back at offset {v['offset']} of queue {v['key']}"
 
 
+def _topic(words: str) -> Callable[[Op], str]:
+    def said(op: Op) -> str:
+        known = op.value.get("known")
+        some = f": {', '.join(n for n, has in known.items() if has) or 'nobody'}" if known else ""
+        return f"{words} topic {op.value['topic']}, broker set {op.value['node']}{some}"
+
+    return said
+
+
 def _node(words: str) -> Callable[[Op], str]:
     def said(op: Op) -> str:
         given = f" with id {op.value['id']}" if "id" in op.value else ""
@@ -197,6 +206,8 @@ WORDS: Mapping[str, Callable[[Op], str]] = {
     observed.READ_ORDERED: _read,
     observed.COMMIT_ORDERED: _commit("queue"),
     observed.PROBE_READ: _probe,
+    observed.CREATE_TOPIC: _topic("make"),
+    observed.FIND_TOPIC: _topic("who knows"),
     observed.OBSERVE_CONTROLLER: _controller,
     observed.OBSERVE_REPLICA: _replica,
     observed.OBSERVE_ROUTE: _route,
@@ -228,5 +239,7 @@ MEANS: Mapping[str, str] = {
     observed.OBSERVE_REPLICA: "an observer asks a broker",
     observed.OBSERVE_ROUTE: "an observer asks a name server",
     observed.REPLICA_LOG: "a replica's log is read from its disk",
+    observed.CREATE_TOPIC: "an operator makes a topic on a broker set",
+    observed.FIND_TOPIC: "the brokers of a set are asked for a topic",
     observed.PROBE_READ: "a probe is read back after the last heal",
 }

@@ -45,7 +45,8 @@ def _grounds(options: Options) -> Iterator[Ground]:
     sets = sorted({n.broker_set for n in brokers})
     keys = [*enumerate(homes_of(sets, 1))]
     yield (RECOVERY,)
-    yield from ((PROBE, key, name) for key, name in keys)
+    probed = homes_of(sets, options.topics_probed)
+    yield from ((PROBE, key, name) for key, name in enumerate(probed))
     if "queue" in options.workload:
         for key, name in enumerate(homes_of(sets, options.topics)):
             in_turn = [n.name for n in brokers if n.broker_set == name and not n.learner]

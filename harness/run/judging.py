@@ -38,6 +38,7 @@ from maxq.checkers.replication.pairs.rejoining import Rejoining
 from maxq.checkers.replication.pairs.slave_topics import SlaveTopics
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
+from maxq.checkers.routing.late_topics import LateTopics
 from maxq.checkers.routing.listings import Listings
 from maxq.checkers.routing.routes import Routes
 from maxq.checkers.routing.silent_brokers import SilentBrokers
@@ -108,6 +109,7 @@ def judges_of(workload: str) -> list[Checker]:
 def checkers_of(options: Options) -> list[Checker]:
     """The checkers of a run. A broker that is alone in its set has no replica to disagree with."""
     chosen = [c for name in options.workload if options.busy(name) for c in judges_of(name)]
+    chosen += [LateTopics()] if options.topics_made != "before" else []
     chosen += REPLICATED if options.replicas > 1 else ()
     if options.pair:
         chosen += IN_A_PAIR if options.replicas > 1 else ()

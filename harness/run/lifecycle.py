@@ -8,6 +8,7 @@ time 0 is the creation of the run folder.
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -263,20 +264,23 @@ async def _made_and_tried(
     routes = making.routes
     context.progress.say("making topics and consumer groups, and trying them")
     # A log that holds nothing yet is what some schedules are about, and the simulator's exactly so.
-    sends = context.real and not making.options.scripted
+    by_sending = making.options.topics_made == "by-sending"
+    sends = by_sending or (context.real and not making.options.scripted)
     topics = ({TRIAL_TOPIC: 1} if sends else {}) | composed.topics
-    lacking = await cluster.create_topics(topics, composed.alone, composed.groups)
+    made = composed.topics if by_sending else topics
+    lacking = await cluster.create_topics(made, composed.alone, composed.groups)
+    watched = partial(routes.watch, by_sending=by_sending)
     if cluster.settings.alone:  # what does not serve yet
-        routes.watch(composed.topics)
+        watched(composed.topics | composed.late)
         await routes.refresh()
         return "", lacking
-    routes.watch(topics)
+    watched(topics)
     await routes.refresh()
     sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
     places = {t: Homes(n, sets[:1] if t in composed.alone else sets) for t, n in topics.items()}
     trial = Trial(routes, cluster.dial, making.group, born_ms=context.wall_ms())
     refused = await trial.refused(places, composed.groups)
-    routes.watch(composed.topics)
+    watched(composed.topics | composed.late)
     return refused, lacking
 
 

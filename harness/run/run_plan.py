@@ -50,6 +50,7 @@ from maxq.nemeses.heals import final_heals
 from maxq.workloads import payload
 from maxq.workloads.delayed import delayed_workload
 from maxq.workloads.delayed_alone import delayed_alone_workload
+from maxq.workloads.late_topics import Topics
 from maxq.workloads.lock import lock_workload
 from maxq.workloads.observe import observe_workload
 from maxq.workloads.offsets import offsets_workload
@@ -78,6 +79,11 @@ class Making(msgspec.Struct, frozen=True, kw_only=True):
     wall_ms: Callable[[], int]
 
 
+def topics_of(o: Options) -> Topics:
+    """The topics of a run's workload queue."""
+    return Topics(o.topics, o.topics_made, o.topic_attributes)
+
+
 def _queue(m: Making) -> Workload:
     return queue_workload(
         m.cluster,
@@ -86,7 +92,7 @@ def _queue(m: Making) -> Workload:
         concurrency=m.options.concurrency,
         drain_ns_max=DRAIN_NS,
         wall_ms=m.wall_ms,
-        topics=m.options.topics,
+        topics=topics_of(m.options),
         pinned=m.options.pinned,
         retries=m.options.client_retries,
         avoids=m.options.latency_fault_tolerance,
@@ -182,6 +188,7 @@ def make_workloads(making: Making) -> list[Workload]:
         making.group,
         bound_ns=round(options.recovery_s * SECOND_NS),
         wall_ms=making.wall_ms,
+        topics=topics_of(options),
     )
     observers = observe_workload(
         cluster,
@@ -276,6 +283,11 @@ class Composed:
         return of_all | self.alone
 
     @property
+    def late(self) -> dict[str, int]:
+        """Those that come into being during the run."""
+        return {topic: count for w in self._workloads for topic, count in w.late.items()}
+
+    @property
     def groups(self) -> tuple[str, ...]:
         """The consumer groups of all clients."""
         return tuple(dict.fromkeys(group for w in self._workloads for group in w.groups))
@@ -290,7 +302,9 @@ def _scripted(workload: Workload, script: Schedule, first: int) -> Source:
     if workload.name in ("observe", "probe"):
         return workload.generator
     if workload.name == "queue":
-        calls = queue_calls(script, workload.threads, workload.shares, workload.retries)
+        calls = queue_calls(
+            script, workload.threads, workload.shares, workload.retries, workload.instead
+        )
         return Started(calls)
     return Started(turns(script, workload.name, workload.generator, first, workload.threads))
 

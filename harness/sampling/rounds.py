@@ -19,11 +19,13 @@ from typing import NamedTuple
 import msgspec
 
 from maxq.harness.contracts.target import plan
+from maxq.harness.sampling.late_topics import creations, late_loads
 from maxq.harness.schedule.format import (
     READ,
     SEND,
     TURN,
     Act,
+    Call,
     Header,
     Load,
     Schedule,
@@ -85,7 +87,10 @@ def schedule_of(options: Options, patience: int) -> Schedule:
     )  # fmt: skip
     cuts = BUILT_IN.with_(facts_of(acts))
     return Schedule(
-        header=header, loads=tuple(loads(options, length)), acts=tuple(waiting(acts, cuts))
+        header=header,
+        loads=tuple(loads(options, length)),
+        calls=tuple(_creations(options, length)),
+        acts=tuple(waiting(acts, cuts)),
     )
 
 
@@ -201,16 +206,32 @@ def loads(options: Options, length: float) -> Iterator[Load]:
         yield msgspec.structs.replace(load, busy=BUSY_S, lull=lull) if lull else load
 
 
+def _threads(options: Options) -> tuple[tuple[int, ...], ...]:
+    """The keys of the workload queue, the threads that read, and those that write."""
+    keys = range(len(homes_of(range(options.broker_sets), options.topics)))
+    readers = reader_count(options.concurrency, len(keys))
+    return tuple(keys), tuple(range(readers)), tuple(range(readers, options.concurrency))
+
+
+def _creations(options: Options, length: float) -> Iterator[Call]:
+    """Topics that an operator makes."""
+    if options.topics_made == "during" and "queue" in options.workload:
+        _, _, writers = _threads(options)
+        yield from creations(options, length, writers)
+
+
 def _steady(options: Options, length: float) -> Iterator[Load]:
     for name in options.workload:
         if name == "queue":
-            keys = tuple(range(len(homes_of(range(options.broker_sets), options.topics))))
-            readers = reader_count(options.concurrency, len(keys))
-            writers = tuple(range(readers, options.concurrency))
-            yield Load(id="send", until=length, rate=options.rate * 2 / 3, f=SEND,
-                       threads=writers, keys=keys)  # fmt: skip
+            keys, readers, writers = _threads(options)
+            rate = options.rate * 2 / 3
+            if options.topics_made == "before":
+                yield Load(id="send", until=length, rate=rate, f=SEND, threads=writers, keys=keys)
+            else:
+                period = BUSY_S + seconds(options.lull_ns) if options.lull_ns else 0.0
+                yield from late_loads(options, length, period, rate, writers)
             yield Load(id="poll", until=length, rate=options.rate / 3, f=READ,
-                       threads=tuple(range(readers)), keys=keys)  # fmt: skip
+                       threads=readers, keys=keys)  # fmt: skip
         else:
             # Half of the threads of the workload registration apply for ids.
             rate = 2 * options.rate if name == "registration" else TURNS.get(name, options.rate)

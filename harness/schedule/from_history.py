@@ -47,6 +47,7 @@ from maxq.histories.observed import (
     APPLY_ID,
     COMMIT_OFFSET,
     COMMIT_ORDERED,
+    CREATE_TOPIC,
     END_TRANSACTION,
     FETCH_OFFSET,
     ORDERED_KEYS,
@@ -64,7 +65,7 @@ from maxq.histories.observed import (
 from maxq.histories.observed import RELEASE as UNLOCK
 from maxq.histories.op import Op
 from maxq.workloads.observe import THREADS as OBSERVERS
-from maxq.workloads.queue import QUEUES
+from maxq.workloads.queue import homes_of
 
 DIGITS = 9
 ENDING = "end/"  # of the requests of final heals and elections
@@ -157,7 +158,7 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
         "ordered": ORDERED,
         "transactions": TRANSACTIONS,
         **{name: kind.threads for name, kind in current().workloads.items()},
-        "probe": QUEUES * options.broker_sets,
+        "probe": len(homes_of(range(options.broker_sets), options.topics_probed)),
         "observe": OBSERVERS,
     }
     firsts: dict[str, int] = {}
@@ -177,6 +178,10 @@ def _call(op: Op, begun: int, thread: int, firsts: Mapping[str, int]) -> list[Ca
         [[_, key, value]] = op.value
         size = (op.ext or {}).get("size", 0)
         return [Call(id=f"s{value}", at=at, thread=thread, f=SEND, value=[key, size, value])]
+    if op.f == CREATE_TOPIC:
+        again = (op.ext or {}).get(RETRY)  # made anew when the try before it fails
+        made = Call(id=f"c{op.index}", at=at, thread=thread, f=CREATE_TOPIC, value=op.value)
+        return [] if again else [made]
     if op.f == READ:
         return [Call(id=f"p{op.index}", at=at, thread=thread, f=READ)]
     workload = WORKLOAD_OF.get(op.f)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from maxq.checkers.core.api import Context
+from maxq.harness.contracts.cluster import Made
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import (
     SHIPPED,
@@ -97,6 +98,8 @@ def purpose_of(workload: str) -> tuple[str, ...]:
 
 
 Ending = Literal["current", "each-replica"]
+LATE_TOPICS, LATE_TOPICS_MAX = 5, 64  # of a run whose topics are made later: by default, at most
+BY_SENDING_KEYS = {"broker:autoCreateTopicEnable": "true"}
 # What the command line takes; a stored run and a schedule's header may say no more.
 LastsNs = Annotated[int, Meta(ge=0, le=SECONDS_MAX * 1_000_000_000)]
 Nodes = Annotated[int, Meta(ge=1, le=9)]
@@ -142,6 +145,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     mutant: str = ""
     pinned: Threads = 0  # threads of the workload queue that stay with one broker for the whole run
     topics: Topics = 1  # of the workload queue
+    topics_made: Made = "before"  # those but the first
     client_retries: Tries = 0  # of the queue's sends; each try is an operation
     send_timeout_ns: LastsNs = 0  # of the queue's sends; 0: as long as any answer may take
     latency_fault_tolerance: bool = False  # of the queue's senders
@@ -238,7 +242,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             sync_flush=self.profile != SHIPPED and self._drawn_power,
             by_name=CHANGE_ADDRESS in self.nemesis and not self.by_address,
             lock_lease_ms=LOCK_LEASE_MS,
-            keys={**(RETENTION_KEYS if self.trims else {}), **self.keys},
+            keys={
+                **(RETENTION_KEYS if self.trims else {}),
+                **(BY_SENDING_KEYS if self.topics_made == "by-sending" else {}),
+                **self.keys,
+            },
             topic_attributes=self.topic_attributes,
             alone=self.alone,
         )
@@ -311,6 +319,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def _slower_s(self) -> float:
         return slower_ms(self.settings()) / 1000
+
+    @property
+    def topics_probed(self) -> int:
+        """How many topics of the workload queue are probed at the end: those made late as well."""
+        return 1 if self.topics_made == "before" else self.topics
 
     @property
     def settle_ns(self) -> int:
@@ -388,6 +401,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         ]
         words += [f"--pinned {self.pinned}"] if self.pinned else []
         words += [f"--topics {self.topics}"] if self.topics > 1 else []
+        words += [f"--topics-made {self.topics_made}"] if self.topics_made != "before" else []
         words += [f"--client-retries {self.client_retries}"] if self.client_retries else []
         if self.send_timeout_ns:
             words.append(f"--send-timeout {decimal(self.send_timeout_ns)}s")

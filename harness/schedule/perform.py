@@ -28,9 +28,10 @@ from maxq.harness.schedule.format import (
     ScheduleError,
     ns,
 )
+from maxq.harness.schedule.gates import Gated
 from maxq.harness.schedule.retries import Retrying
 from maxq.histories.fault_facts import BUILT_IN, Kinds
-from maxq.histories.observed import OBSERVE_CONTROLLER
+from maxq.histories.observed import CREATE_TOPIC, OBSERVE_CONTROLLER
 from maxq.histories.op import NEMESIS, Op, Process
 
 LATE_NS = 250_000_000
@@ -133,6 +134,8 @@ def _queue_op(call: Call, process: Process, time: int) -> Op:
         key, size, value = call.value
         ext = {SIZE: size} if size else None
         return Op("invoke", process, SEND, [[SEND, key, value]], time=time, ext=ext)
+    if call.f == CREATE_TOPIC:
+        return Op("invoke", process, CREATE_TOPIC, call.value, time=time)
     return Op("invoke", process, call.f, [[call.f]], time=time)
 
 
@@ -365,6 +368,7 @@ def queue_calls(
     threads: int,
     shares: tuple[tuple[int, ...], ...],
     retries: Retries | None = None,
+    instead: Mapping[int, int] | None = None,
 ) -> Callable[[int], Generator]:
     """The workload queue's calls, for `Started`.
 
@@ -373,6 +377,7 @@ def queue_calls(
         threads: of the workload.
         shares: the keys of each reader, by thread; readers are the first threads.
         retries: how sends that failed are tried again; None: they are not.
+        instead: the keys of topics that an operator makes, and what is sent to before.
 
     Raises:
         ScheduleError: a call is for a thread that there is not, or that does something else.
@@ -393,7 +398,8 @@ def queue_calls(
     def make(begun: int) -> Generator:
         nobody = (0,) * threads
         calls = Calls(tuple(map(_merged, by_thread)), begun, shares, nobody, (None,) * threads)
-        return Within(calls if retries is None else Retrying(calls, retries), begun + length)
+        tried = calls if retries is None else Retrying(calls, retries)
+        return Within(Gated(tried, instead) if instead else tried, begun + length)
 
     return make
 
@@ -408,8 +414,12 @@ def _merged(parts: Sequence[Sequence[Call]]) -> Sequence[Call]:
 def _checked(call: Call, threads: int, readers: int) -> int:
     if not 0 <= call.thread < threads:
         raise ScheduleError(f"{call.id}: no thread {call.thread}, there are {threads}")
-    if call.f not in (READ, SEND) or (call.f == READ) != (call.thread < readers):
+    of_writers = (SEND, CREATE_TOPIC)
+    if call.f not in (READ, *of_writers) or (call.f == READ) != (call.thread < readers):
         raise ScheduleError(f"{call.id}: thread {call.thread} does no {call.f}")
+    if call.f == CREATE_TOPIC and not _is_creation(call.value):
+        raise ScheduleError(f"{call.id}: which topic is made says key, topic and node, "
+                            f"not {call.value!r:.100}")  # fmt: skip
     if call.f == SEND and not _is_send(call.value):
         raise ScheduleError(
             f"{call.id}: a send needs [key, size, value], not {call.value!r:.100}; "
@@ -422,6 +432,13 @@ def _is_send(value: Any) -> bool:
     match value:
         case [int(), int(size), _]:
             return 0 <= size <= BODY_BYTES_MAX
+    return False
+
+
+def _is_creation(value: Any) -> bool:
+    match value:
+        case {"key": int(), "topic": str(), "node": str()}:
+            return len(value) == len(("key", "topic", "node"))
     return False
 
 

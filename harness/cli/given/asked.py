@@ -13,6 +13,9 @@ from maxq.harness.run import doctor
 from maxq.harness.run.execute import capabilities_of
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule.options import (
+    BY_SENDING_KEYS,
+    LATE_TOPICS,
+    LATE_TOPICS_MAX,
     MODES,
     PAIR_NEMESES,
     PAIR_PROFILES,
@@ -91,11 +94,32 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known["lull_ns"] = known.pop("lull", None) or 0
     known["send_timeout_ns"] = known.pop("send_timeout_ns", None) or 0
     known["interval_ns"] = known.pop("interval", None) or 0
-    if known.get("topics", 1) > 1 and "queue" not in known["workload"]:
-        raise ValueError("--topics are those of the workload queue, which is not among --workload")
+    _take_topics(known)
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
     return _possible(Options(**known))
+
+
+def _take_topics(known: dict[str, Any]) -> None:
+    """Settle how many topics the workload queue has.
+
+    Raises:
+        ValueError: it is not there, or more of them are to be made late than may be.
+    """
+    late = known.get("topics_made", "before") != "before"
+    asked = known.get("topics")
+    known["topics"] = asked or (LATE_TOPICS if late else 1)
+    if (late or known["topics"] > 1) and "queue" not in known["workload"]:
+        option = "--topics" if asked else "--topics-made"
+        raise ValueError(f"{option} is about the workload queue, which is not among --workload")
+    if late and not 1 < known["topics"] <= LATE_TOPICS_MAX:
+        raise ValueError(
+            f"--topics-made {known['topics_made']} needs --topics 2 to {LATE_TOPICS_MAX}: "
+            "the first one is made before the run"
+        )
+    key, asked_key = next(iter(BY_SENDING_KEYS)), "--topics-made by-sending"
+    if known.get("topics_made") == "by-sending" and known["keys"].get(key) == "false":
+        raise ValueError(f"{asked_key} needs {key}=true: with false no message makes a topic")
 
 
 def _take_files(known: dict[str, Any]) -> tuple[bool, Described | None]:

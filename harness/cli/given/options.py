@@ -230,9 +230,17 @@ CLIENTS = (
     click.option(
         "--topics",
         type=click.IntRange(1, 5000),
-        default=1,
-        show_default=True,
+        default=None,
+        show_default="1, 5 with --topics-made",
         help="how many topics the workload queue sends to and reads",
+    ),
+    click.option(
+        "--topics-made",
+        type=Name(["before", "by-sending", "during"]),
+        default="before",
+        show_default=True,
+        help="when all but the first are made: before the run; by the first message to each, with "
+        "autoCreateTopicEnable=true; or by an operator during the run",
     ),
     click.option(
         "--client-retries",

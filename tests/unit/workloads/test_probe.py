@@ -15,7 +15,13 @@ from maxq.harness.contracts.outcome import Fail, Ok, Outcome
 from maxq.harness.contracts.target import Topology, plan
 from maxq.harness.generators import EMPTY, reserve, time_limit
 from maxq.harness.simulation.world import World
-from maxq.histories.observed import PROBE_READ, PROBE_STREAK, PROBED
+from maxq.histories.observed import (
+    CREATE_TOPIC,
+    FIND_TOPIC,
+    PROBE_READ,
+    PROBE_STREAK,
+    PROBED,
+)
 from maxq.histories.op import Op
 from maxq.workloads import payload
 from maxq.workloads.probe import (
@@ -24,6 +30,7 @@ from maxq.workloads.probe import (
     READ_GAP_S,
     READ_S,
     RETRY_NS,
+    Late,
     Prober,
     Probes,
     probe_workload,
@@ -207,3 +214,65 @@ def test_who_is_never_answered_fails_with_the_last_error() -> None:
     outcome, after_s, _ = read_back(lambda now: Fail("no-route"))
     assert outcome == Fail("no-route")
     assert after_s >= READ_S
+
+
+def late_probe(known: list[dict[str, bool]], *, by_sending: bool) -> list[str]:
+    """What is asked of a topic that came into being during the run, whose brokers know it as said,
+    the last one for good: kinds of operations in order."""
+    answers = [*known]
+
+    def complete(ctx: Context, op: Op) -> Op:
+        if op.f != FIND_TOPIC:
+            return answering(lambda *_: "ok")(ctx, op)
+        said = answers.pop(0) if len(answers) > 1 else answers[0]
+        done = after(MS_NS, "ok")(ctx, op)
+        return msgspec.structs.replace(done, value={**op.value, "master": "b0-0", "known": said})
+
+    late = Late(QueueName("t", "b0", 0), by_sending)
+    probes = time_limit(LIMIT_NS, reserve((1, Probes(0, late=late))))
+    return [op.f for op in simulate(probes, concurrency=1, complete=complete).invocations]
+
+
+ALL, MASTER, NONE = (
+    {"b0-0": a, "b0-1": b} for a, b in ((True, True), (True, False), (False, False))
+)
+SERVED = ["send", PROBE_READ] * PROBE_STREAK
+
+
+def test_a_late_topic_that_the_next_master_does_not_know_is_made_there_as_well() -> None:
+    """As on 5.5.0: an operator's topic was gone with the master that had made it."""
+    known = [NONE, NONE, ALL]
+    tries = 0
+
+    def complete(ctx: Context, op: Op) -> Op:
+        nonlocal tries
+        done = after(MS_NS, "ok")(ctx, op)
+        if op.f == FIND_TOPIC:
+            said = known.pop(0) if len(known) > 1 else known[0]
+            return msgspec.structs.replace(
+                done, value={**op.value, "master": "b0-0", "known": said}
+            )
+        tries += op.f == "send"
+        lost = op.f == "send" and tries == 1
+        return answering(lambda *_: "fail" if lost else "ok")(ctx, op)
+
+    probes = Probes(0, late=Late(QueueName("t", "b0", 0), by_sending=False))
+    seen = simulate(time_limit(LIMIT_NS, reserve((1, probes))), concurrency=1, complete=complete)
+    first = [FIND_TOPIC, CREATE_TOPIC, "send"]
+    assert [op.f for op in seen.invocations] == [*first, *first[:2], *SERVED, FIND_TOPIC]
+
+
+@pytest.mark.parametrize(
+    ("known", "by_sending", "asked"),
+    [
+        ([ALL], True, [FIND_TOPIC, *SERVED]),
+        ([ALL], False, [FIND_TOPIC, *SERVED]),
+        ([NONE, ALL], True, [FIND_TOPIC, *SERVED, FIND_TOPIC]),
+        ([NONE, ALL], False, [FIND_TOPIC, CREATE_TOPIC, *SERVED, FIND_TOPIC]),
+        ([MASTER, MASTER, ALL], False, [FIND_TOPIC, *SERVED, FIND_TOPIC, FIND_TOPIC]),
+    ],
+)
+def test_a_late_topic_is_looked_for_made_probed_and_awaited_at_every_replica(
+    known: list[dict[str, bool]], by_sending: bool, asked: list[str]
+) -> None:
+    assert late_probe(known, by_sending=by_sending) == asked

@@ -19,7 +19,7 @@ from maxq.harness.contracts.target import plan
 from maxq.harness.python_api.run import OF_THE_COMMAND
 from maxq.harness.report.findings import commands
 from maxq.harness.schedule.format import SEED_MAX
-from maxq.harness.schedule.options import FLUSH, TOGETHER, Options, decimal
+from maxq.harness.schedule.options import FLUSH, LATE_TOPICS_MAX, TOGETHER, Options, decimal
 from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import properties
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, unasked
@@ -37,8 +37,16 @@ def possible(keys: dict[str, str]) -> bool:
     )
 
 
+TOPICS = st.tuples(st.sampled_from(["before"]), st.integers(1, 5000)) | st.tuples(
+    st.sampled_from(["by-sending", "during"]), st.integers(2, LATE_TOPICS_MAX)
+)
 OPTIONS = st.builds(
-    Options,
+    lambda topics, **others: (
+        Options(topics_made=topics[0], topics=topics[1], **others)
+        if "queue" in others["workload"]
+        else Options(**others)
+    ),
+    topics=TOPICS,
     environment=st.sampled_from(["simulated", "local"]),
     seed=st.integers(0, SEED_MAX),
     nemesis=st.lists(st.sampled_from(EVERY), min_size=1, unique=True).map(tuple)
