@@ -111,5 +111,6 @@ def delayed_workload(
         final_generator=time_limit(FINAL_NS, reserve((READERS, last))),
         client=client,
         topics={TOPIC: QUEUES},
+        needs=("delayed",),
         groups=(POLLERS,),
     )

@@ -47,6 +47,7 @@ def delayed_alone_workload(
         final_generator=None,
         client=client,
         topics={},
+        needs=("delayed",),
         groups=(POLLERS,),
         alone={TOPIC: 1},
     )

@@ -160,6 +160,7 @@ def offsets_workload(
         settling=_last(clients, asks=False),
         client=client,
         topics={TOPIC: QUEUES},
+        needs=("offsets",),
     )
 
 

@@ -205,5 +205,6 @@ def transactions_workload(
         final_generator=time_limit(final_ns, reserve((READERS, last))),
         client=client,
         topics={TOPIC: QUEUES},
+        needs=("half",),
         groups=(POLLERS,),
     )

@@ -469,6 +469,8 @@ class Cluster(Members, Protocol):
         ...
 
 
+# What clients need beside plain messages: delayed ones, transactions, offsets of consumer groups.
+Need = Literal["delayed", "half", "offsets"]
 # When topics of the workload queue but the first are made: before the run, by the first message to
 # each, or by an operator during the run.
 Made = Literal["before", "by-sending", "during"]
@@ -491,13 +493,14 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     side. `generator` says what a client does when it is its turn; the schedule of the run says when
     that is. `final_generator` runs after the heal and reads everything; None where there is nothing
     to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
-    replicas before the first fault; `alone` those that only the first broker set has. `groups` are
-    its consumer groups, which exist before as well. `late` are topics that come into being during
-    the run, and `instead` maps the keys of those that an operator makes to the ones that are sent
-    to before. `shares` are the keys that its first threads read, by thread. `look` is a short look
-    at who lives and who leads, beside what happens at the end; `settling` is what clients do last
-    before a long time without any disturbance and a fail-over; None where the workload has none.
-    `retries`: None where
+    replicas before the first fault; `alone` those that only the first broker set has. `needs` are
+    what its clients do beside sending and reading plain messages, which is tried before. `groups`
+    are its consumer groups, which exist before as well. `late` are topics that come into being
+    during the run, and `instead` maps the keys of those that an operator makes to the ones that are
+    sent to before. `shares` are the keys that its first threads read, by thread. `look` is a short
+    look at who lives and who leads, beside what happens at the end; `settling` is what clients do
+    last before a long time without any disturbance and a fail-over; None where the workload has
+    none. `retries`: None where
     producers try once.
     """
 
@@ -507,6 +510,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     final_generator: Generator | None
     client: Callable[[int], Client]  # thread -> a fresh client
     topics: dict[str, int]
+    needs: tuple[Need, ...] = ()
     alone: dict[str, int] = {}
     late: dict[str, int] = {}
     instead: Mapping[int, int] = {}

@@ -266,7 +266,8 @@ async def _made_and_tried(
     # A log that holds nothing yet is what some schedules are about, and the simulator's exactly so.
     by_sending = making.options.topics_made == "by-sending"
     sends = by_sending or (context.real and not making.options.scripted)
-    topics = ({TRIAL_TOPIC: 1} if sends else {}) | composed.topics
+    queues = max(composed.topics.values(), default=1)
+    topics = ({TRIAL_TOPIC: queues} if sends else {}) | composed.topics
     made = composed.topics if by_sending else topics
     lacking = await cluster.create_topics(made, composed.alone, composed.groups)
     watched = partial(routes.watch, by_sending=by_sending)
@@ -279,7 +280,7 @@ async def _made_and_tried(
     sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
     places = {t: Homes(n, sets[:1] if t in composed.alone else sets) for t, n in topics.items()}
     trial = Trial(routes, cluster.dial, making.group, born_ms=context.wall_ms())
-    refused = await trial.refused(places, composed.groups)
+    refused = await trial.refused(places, composed.groups, composed.needs)
     watched(composed.topics | composed.late)
     return refused, lacking
 

@@ -14,7 +14,7 @@ import msgspec
 
 from maxq.checkers.locks.ordered import settling_ns
 from maxq.harness.client.session import SEND_TIMEOUT_S, RouteBook
-from maxq.harness.contracts.cluster import Cluster, Workload
+from maxq.harness.contracts.cluster import Cluster, Need, Workload
 from maxq.harness.contracts.environment import Capability
 from maxq.harness.contracts.generator import Context, Generator, Step
 from maxq.harness.contracts.outcome import Client
@@ -281,6 +281,11 @@ class Composed:
         """Each with its number of queues."""
         of_all = {topic: count for w in self._workloads for topic, count in w.topics.items()}
         return of_all | self.alone
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What clients do beside sending and reading plain messages."""
+        return tuple(dict.fromkeys(need for w in self._workloads for need in w.needs))
 
     @property
     def late(self) -> dict[str, int]:
