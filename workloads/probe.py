@@ -137,6 +137,7 @@ class Prober:
         """Connections are made when first needed."""
 
     async def invoke(self, op: Op) -> Outcome:
+        self._session.hasten()
         if op.f in ("send", CREATE_TOPIC):
             return await self._writer.invoke(op)
         if op.f == FIND_TOPIC and self._maker is not None:

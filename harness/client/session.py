@@ -6,7 +6,9 @@ set where routes do not list that one. So a slave is read from whose master is g
 
 A session retries nothing: one operation is one attempt, or the history would hide the others.
 Routes are re-read once a second and after every answer that is not good, by a task of their own,
-outside of operations. Units: seconds; offsets are message indices.
+outside of operations: sooner than RocketMQ's clients do (30 s), so that a run shows what a cluster
+does, and not what its clients have not heard yet. `--poll-routes` has them read as rarely.
+Units: seconds; offsets are message indices.
 Source: RocketMQ 5.5.0 ``PullAPIWrapper``, ``MQClientInstance.findBrokerAddressInSubscribe``.
 """
 
@@ -116,11 +118,18 @@ class RouteBook:
         namesrvs: gives the addresses of the name servers now.
         dial: how to reach them.
         group: the run's tasks.
+        every_s: how often all routes are read; if more than `REFRESH_S`, between that only those of
+            topics without a master, as RocketMQ's clients do (``pollNameServerInterval``).
     """
 
     def __init__(
-        self, namesrvs: Callable[[], Sequence[str]], dial: Dial, group: asyncio.TaskGroup
+        self,
+        namesrvs: Callable[[], Sequence[str]],
+        dial: Dial,
+        group: asyncio.TaskGroup,
+        every_s: float = REFRESH_S,
     ) -> None:
+        self._every_s = every_s
         self._topics: tuple[str, ...] = ()
         self._template = ""  # whose route stands in for those of topics that are not there yet
         self._namesrvs = namesrvs
@@ -171,9 +180,19 @@ class RouteBook:
 
     def nudge(self, topic: str) -> None:
         """Read the routes of a topic, and of others, again soon: somebody did not answer well."""
+        if self._every_s > REFRESH_S and self._has_master(topic):
+            return
         self._failed[topic] = None
         self._nudged = True  # during a refresh too: what that one reads may be old already
         self._wake()
+
+    def hasten(self) -> None:
+        """Read routes as soon and as often as can be from now on: a run ends, and looks at all."""
+        self._every_s = REFRESH_S
+        self._wake()
+
+    def _has_master(self, topic: str) -> bool:
+        return any(MASTER_ID in listed for listed in self._brokers.get(topic, {}).values())
 
     def _wake(self) -> None:
         if self._nudge is not None and not self._nudge.done():
@@ -187,7 +206,7 @@ class RouteBook:
             await self._read_all(self._due())
             if not self._nudged:
                 self._nudge = loop.create_future()
-                timer = loop.call_later(REFRESH_S, self._wake)
+                timer = loop.call_later(self._every_s, self._wake)
                 await self._nudge
                 timer.cancel()
                 self._nudge = None
@@ -275,6 +294,10 @@ class Session:
 
     def close(self) -> None:
         self._pool.close()
+
+    def hasten(self) -> None:
+        """Have the routes of all read often from now on."""
+        self._routes.hasten()
 
     def listed(self, queue: QueueName) -> bool:
         """Whether a consumer has this queue to read, as far as it knows."""

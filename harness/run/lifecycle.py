@@ -205,7 +205,7 @@ async def _drive(
     """Run workloads and faults on a cluster that is up; `zero` is time 0 of the history (s)."""
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
-        routes = RouteBook(cluster.namesrvs, cluster.dial, group)
+        routes = RouteBook(cluster.namesrvs, cluster.dial, group, options.routes_s)
         making = Making(
             options=options,
             cluster=cluster,

@@ -31,6 +31,7 @@ from maxq.harness.targets.rocketmq.releases import (
 )
 from maxq.histories.aliases import THEN
 from maxq.histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE, TRIM
+from maxq.histories.observed import ROUTE_NS
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
@@ -149,6 +150,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     client_retries: Tries = 0  # of the queue's sends; each try is an operation
     send_timeout_ns: LastsNs = 0  # of the queue's sends; 0: as long as any answer may take
     latency_fault_tolerance: bool = False  # of the queue's senders
+    poll_routes_ns: LastsNs = 0  # between two looks at routes; 0: each second, and where in doubt
     constant_latency: bool = False  # in the simulator every packet takes the same time
     scripted: bool = False  # driven by a schedule, the run's own ``schedule.jsonl``
     scheduled: dict[str, Ops] = {}  # how many operations of each kind, and workload, that has
@@ -309,7 +311,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def recovery_s(self) -> float:
         """How long a cluster may take after the last heal until everything is as promised."""
-        return RECOVERY_S[self.timing] + self._slower_s
+        return RECOVERY_S[self.timing] + self._slower_s + self.routes_s - ROUTE_NS / 1e9
+
+    @property
+    def routes_s(self) -> float:
+        """How often clients read routes."""
+        return max(self.poll_routes_ns, ROUTE_NS) / 1e9
 
     def _shrink_s(self) -> float:
         """How long a silent member may stay in a SyncStateSet."""
@@ -406,6 +413,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if self.send_timeout_ns:
             words.append(f"--send-timeout {decimal(self.send_timeout_ns)}s")
         words += ["--latency-fault-tolerance"] if self.latency_fault_tolerance else []
+        if self.poll_routes_ns:
+            words.append(f"--poll-routes {decimal(self.poll_routes_ns)}s")
         words += ["--embedded-controllers"] if self.embedded else []
         words += ["--by-address"] if self.by_address else []
         words += [f"--learners {self.learners}"] if self.learners else []

@@ -53,7 +53,8 @@ def simpler_settings(schedule: Schedule) -> Iterator[Schedule]:
         others = [w for w in workloads if w != name]
         if others:
             yield _without_workload(with_options(schedule, workload=others), name)
-    plain = ("pinned", "client_retries", "send_timeout_ns", "latency_fault_tolerance")
+    plain = ("pinned", "client_retries", "send_timeout_ns", "latency_fault_tolerance",
+             "poll_routes_ns")  # fmt: skip
     for name in (*plain, "embedded", "learners"):
         if options.get(name):
             yield with_options(schedule, **{name: None})

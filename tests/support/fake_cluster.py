@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from maxq.harness.client.session import RouteBook, Session
+from maxq.harness.client.session import REFRESH_S, RouteBook, Session
 from maxq.harness.simulation.world import World
 from maxq.reference.rpc import Connection, Reply, loop_dial, serve
 from maxq.reference.wire.codes import RequestCode
@@ -78,13 +78,17 @@ class Cluster:
         self.broker = Fake(self.world, BROKER_A, script)
         self.other = Fake(self.world, BROKER_B, script)
 
-    def run(self, main: Callable[[Session, RouteBook], Coroutine[Any, Any, T]]) -> T:
+    def run(
+        self,
+        main: Callable[[Session, RouteBook], Coroutine[Any, Any, T]],
+        every_s: float = REFRESH_S,
+    ) -> T:
         """Run a client with a fresh session and routes that were read once."""
 
         async def client(_: object) -> T:
             async with asyncio.TaskGroup() as group:
                 await asyncio.sleep(0.001)  # the fakes listen by then
-                routes = RouteBook(lambda: [NAMESRV], loop_dial, group)
+                routes = RouteBook(lambda: [NAMESRV], loop_dial, group, every_s)
                 routes.watch([TOPIC])
                 await routes.refresh()
                 keeping = group.create_task(routes.run())

@@ -92,6 +92,7 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known["releases"] = dict(known.get("releases") or ())
     known["time_limit_ns"] = known.pop("time_limit")
     known["lull_ns"] = known.pop("lull", None) or 0
+    known["poll_routes_ns"] = known.pop("poll_routes_ns", None) or 0
     known["send_timeout_ns"] = known.pop("send_timeout_ns", None) or 0
     known["interval_ns"] = known.pop("interval", None) or 0
     _take_topics(known)

@@ -265,6 +265,14 @@ CLIENTS = (
         "sendLatencyFaultEnable",
     ),
     click.option(
+        "--poll-routes",
+        "poll_routes_ns",
+        type=Duration(),
+        default=None,
+        help="how often clients read routes, as pollNameServerInterval; at once only where none "
+        "has a master  [default: 1s, and at once after any answer that is not good]",
+    ),
+    click.option(
         "--constant-latency",
         "--calm",
         "constant_latency",

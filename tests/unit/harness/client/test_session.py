@@ -473,3 +473,33 @@ def test_routes_of_many_topics_are_read_in_turn_and_first_where_somebody_failed(
     assert topics[-1] in first
     assert len(first) <= ROUTES_MAX + 1
     assert every == len(topics)
+
+
+@pytest.mark.parametrize("every_s", [REFRESH_S, 30.0])
+def test_routes_are_read_as_often_as_asked_and_at_once_where_no_master_is_known(
+    every_s: float,
+) -> None:
+    """RocketMQ 5.5.0 ``MQClientInstance``: each pollNameServerInterval, whatever a broker says."""
+    cluster = Cluster(send_answers(14))
+
+    async def moved_after(session: Session, routes: RouteBook) -> tuple[float, float, float]:
+        loop = asyncio.get_running_loop()
+
+        async def until(master: str | None) -> float:
+            cluster.namesrv.script = route_to(master)
+            begun = loop.time()
+            while routes.master(TOPIC, SET) != master:
+                await session.send(QUEUE, b"x", born_ms=1)
+                await asyncio.sleep(REFRESH_S / 20)
+            return loop.time() - begun
+
+        await asyncio.sleep(2 * REFRESH_S)  # the first look is over
+        waits = await until(None), await until(BROKER_B)
+        routes.hasten()
+        return *waits, await until(BROKER_A)
+
+    lost, found, hastened = cluster.run(moved_after, every_s)
+    assert lost <= every_s + REFRESH_S
+    assert (lost > 25.0) is (every_s > REFRESH_S)
+    assert found < 3 * REFRESH_S
+    assert hastened < 3 * REFRESH_S

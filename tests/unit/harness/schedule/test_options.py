@@ -69,6 +69,7 @@ OPTIONS = st.builds(
     client_retries=st.integers(0, 9),
     send_timeout_ns=st.just(0) | st.integers(1, DURATION_NS_MAX),
     latency_fault_tolerance=st.booleans(),
+    poll_routes_ns=st.just(0) | st.integers(1, DURATION_NS_MAX),
     constant_latency=st.booleans(),
     topic_attributes=st.sampled_from(["", "+message.type=NORMAL"]),
     ending=st.sampled_from(["current", "each-replica"]),
