@@ -243,13 +243,19 @@ class RouteBook:
         request = Frame(
             code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=to_ext(TopicRequest(topic=topic))
         )
+        gone = False
         for namesrv in self._namesrvs():
             try:
                 answer = await self._pool.call(namesrv, request, timeout_s=ROUTE_TIMEOUT_S)
                 if answer.code == ResponseCode.SUCCESS:
                     return TopicRouteData.from_json(answer.body)
+                gone |= answer.code == ResponseCode.TOPIC_NOT_EXIST
             except (OSError, RemoteProtocolError):
                 continue
+        if gone and self._template:
+            # Forgotten by a later master, which makes it anew when it is sent to. RocketMQ's
+            # producers keep the route, and find that master by the broker set's name.
+            self._brokers.pop(topic, None)
         return None
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Sessions against fake brokers: what each way to fail becomes, and that nothing is retried."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -503,3 +504,29 @@ def test_routes_are_read_as_often_as_asked_and_at_once_where_no_master_is_known(
     assert (lost > 25.0) is (every_s > REFRESH_S)
     assert found < 3 * REFRESH_S
     assert hastened < 3 * REFRESH_S
+
+
+def test_what_no_route_lists_or_lists_any_more_is_sent_by_the_default_topics_route() -> None:
+    """After a fail-over the next master does not know what a first message had made."""
+    cluster = Cluster(send_answers(0))
+    cluster.other.script = send_answers(0)
+    listed = {TOPIC: "", "TBW102": BROKER_A}
+
+    def routes_of(request: Frame, fake: Fake) -> Reply | Awaitable[Reply]:
+        master = listed[(request.ext or {})["topic"]]
+        return route_to(master)(request, fake) if master else request.answer(17)
+
+    async def main(session: Session, routes: RouteBook) -> list[Outcome]:
+        cluster.namesrv.script = routes_of
+        routes.watch([TOPIC], by_sending=True)
+        sent = []
+        for topic, default in (("", BROKER_A), (BROKER_A, BROKER_A), ("", BROKER_B)):
+            listed.update({TOPIC: topic, "TBW102": default})
+            await routes.refresh()
+            assert routes.listed(TOPIC, SET) is bool(topic)
+            sent.append(await session.send(QUEUE, b"x", born_ms=1))
+        return sent
+
+    brokers = [(done.ext or {})["broker"] for done in cluster.run(main)]
+    assert brokers == [BROKER_A, BROKER_A, BROKER_B]
+    assert len(cluster.other.requests) == 1
