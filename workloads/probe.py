@@ -11,8 +11,8 @@ number. Operations:
 A message counts as read back if it is there within `READ_S`: a broker shows what it has
 acknowledged a moment later. Messages are numbered from `FIRST` on, apart from those of other
 workloads. A topic that came into being during the run is looked for first, made if its master does
-not know it and no message will make it, and waited for at the end until every replica of its set
-has copied it (`maxq.workloads.late_topics`). Claim: S13.
+not know it and no message will make it, and, where others are made master at the end, waited for
+until every replica of its set has copied it (`maxq.workloads.late_topics`). Claim: S13.
 """
 
 import asyncio
@@ -50,12 +50,13 @@ class Late(msgspec.Struct, frozen=True):
 
     queue: QueueName
     by_sending: bool
+    copied: bool = True  # it is waited for until every replica has
     there: bool | None = None
     everywhere: bool = False
 
     def wanted(self, *, served: bool) -> str:
         """What is to be asked now that its queue is served, or not; empty: nothing."""
-        if self.there is None or (served and not self.everywhere):
+        if self.there is None or (served and self.copied and not self.everywhere):
             return FIND_TOPIC
         return "" if self.there or self.by_sending else CREATE_TOPIC
 
@@ -134,10 +135,10 @@ class Prober:
         self._maker = maker
 
     async def open(self) -> None:
-        """Connections are made when first needed."""
+        """Connections are made when first needed; the run is in its end by then."""
+        self._session.hasten()
 
     async def invoke(self, op: Op) -> Outcome:
-        self._session.hasten()
         if op.f in ("send", CREATE_TOPIC):
             return await self._writer.invoke(op)
         if op.f == FIND_TOPIC and self._maker is not None:
@@ -171,6 +172,7 @@ def probe_workload(
     bound_ns: int,
     wall_ms: Callable[[], int],
     topics: Topics = ONE,
+    elects: bool = True,
 ) -> Workload:
     """Make the workload.
 
@@ -181,6 +183,7 @@ def probe_workload(
         bound_ns: how long a cluster may take until it serves.
         wall_ms: the harness's wall clock, for message time stamps.
         topics: those of the workload queue.
+        elects: whether others are made master afterwards.
     """
     topics = topics.probed
     keys = queue_keys(cluster, topics.count)
@@ -195,7 +198,7 @@ def probe_workload(
 
     def probes_of(key: int, queue: QueueName) -> Probes:
         by_sending = topics.made == "by-sending"
-        return Probes(key, late=Late(queue, by_sending) if key in late else None)
+        return Probes(key, late=Late(queue, by_sending, elects) if key in late else None)
 
     probes = reserve(*((1, probes_of(key, queue)) for key, queue in enumerate(keys)))
     return Workload(

@@ -189,6 +189,7 @@ def make_workloads(making: Making) -> list[Workload]:
         bound_ns=round(options.recovery_s * SECOND_NS),
         wall_ms=making.wall_ms,
         topics=topics_of(options),
+        elects=options.elects,
     )
     observers = observe_workload(
         cluster,

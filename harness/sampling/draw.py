@@ -18,6 +18,7 @@ from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.contracts.target import Node, Topology, plan
 from maxq.harness.sampling.factors import KINDS, Row
 from maxq.harness.sampling.faults import NESTED, OVER_AT_ONCE, RETURNS, Fault
+from maxq.harness.sampling.late_topics import keys_of
 from maxq.harness.sampling.nested_faults import NestedFaults
 from maxq.harness.sampling.returns import AROUND, Returns
 from maxq.harness.sampling.rounds import rounds_of
@@ -56,6 +57,9 @@ SATURATED_MS = 8_000  # the longest that a cluster is saturated: after that it i
 ALSO_RATE = 5.0  # turns a second of a workload that runs beside the drawn ones
 APART_S = 20.0  # between two rounds of a fault that is beside those of the factors
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
+# Of a run whose topics but the first are made by sending: how many there are, and how many of a
+# hundred sends are for those that are not the first.
+LATE_TOPICS, FOR_LATE = 3, 40
 PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay with one broker
 # Between two turns of a workload.
 TURNS_MS = {
@@ -244,6 +248,8 @@ def options_of(row: Row) -> dict[str, Any]:
         del keys["broker:controllerHeartBeatTimeoutMills"]
     if row["clients"] in PINNED:
         options["pinned"] = PINNED[row["clients"]]
+    if row.get("topics") == "by-sending":  # older rows have no such factor
+        options |= {"topics": LATE_TOPICS, "topics_made": "by-sending"}
     if row["learner"] == "on" and _topology(options).replicas >= LEARNING_OF:
         options["learners"] = 1
     return options
@@ -289,7 +295,7 @@ def loads(draws: Keyed, row: Row, length: int) -> Iterator[tuple[int, int, str]]
 def _calls(
     draws: Keyed, row: Row, length: int, *, sets: int, rates: Mapping[str, int]
 ) -> Iterator[Call]:
-    count = 0
+    count, topics = 0, _topics(draws, row, length, sets=sets)
     for at, until, level in loads(draws, row, length):
         rate = rates[level]
         if not rate:
@@ -297,7 +303,8 @@ def _calls(
         spacing = 1_000_000 // rate  # us
         for place in range(at * 1000, until * 1000, spacing):
             when = place + draws.below(spacing, "call", place)
-            yield _call(draws, row, count, when / 1e6, keys=2 * sets)
+            keys = [keys for since, keys in topics if since <= when]
+            yield _call(draws, row, count, when / 1e6, keys=keys)
             count += 1
     for workload, every in TURNS_MS.items():
         if workload in row["workload"].split("+") and row["first-load"] != "none":
@@ -331,7 +338,17 @@ def _together(draws: Keyed, workload: str, thread: int, ms: int) -> Sequence[int
     return (thread,)
 
 
-def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: int) -> Call:
+def _topics(
+    draws: Keyed, row: Row, length: int, *, sets: int
+) -> Sequence[tuple[int, Sequence[int]]]:
+    """The keys of each topic, and since when (us) it may be sent to; all but the first are made by
+    that."""
+    late = range(1, LATE_TOPICS if row.get("topics") == "by-sending" else 1)
+    since = {n: draws.below(length, "topic", n) * 1000 for n in late}
+    return [(since.get(topic, 0), keys_of(sets, topic)) for topic in (0, *late)]
+
+
+def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: Sequence[Sequence[int]]) -> Call:
     if draws.chance(33, "reads", number):
         return Call(id=f"p{number}", at=at, thread=draws.below(READERS, "reader", number), f=READ)
     thread = READERS + draws.below(WRITERS, "writer", number)
@@ -339,7 +356,9 @@ def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: int) -> Call:
     if kind != "small":
         kind = "large" if draws.chance(LARGE[kind], "large", number) else "small"
     size = draws.between(*SIZES[kind], "size", number)
-    value = [draws.below(keys, "key", number), size, number]
+    late = len(keys) > 1 and draws.chance(FOR_LATE, "late", number)
+    of = keys[1 + draws.below(len(keys) - 1, "topic of", number)] if late else keys[0]
+    value = [of[draws.below(len(of), "key", number)], size, number]
     return Call(id=f"s{number}", at=at, thread=thread, f=SEND, value=value)
 
 

@@ -58,6 +58,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "slave-read": ("on", "off"),
     "lock-mode": ("as-profile", "loose"),
     "from-last-file": ("off", "on"),
+    "topics": ("before", "by-sending"),
 }
 # Kinds of faults: some are felt alone, the others change what those come to.
 FELT = ("crash", "hang", "cut", "whole-stop")

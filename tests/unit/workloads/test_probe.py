@@ -216,7 +216,7 @@ def test_who_is_never_answered_fails_with_the_last_error() -> None:
     assert after_s >= READ_S
 
 
-def late_probe(known: list[dict[str, bool]], *, by_sending: bool) -> list[str]:
+def late_probe(known: list[dict[str, bool]], *, by_sending: bool, copied: bool = True) -> list[str]:
     """What is asked of a topic that came into being during the run, whose brokers know it as said,
     the last one for good: kinds of operations in order."""
     answers = [*known]
@@ -228,7 +228,7 @@ def late_probe(known: list[dict[str, bool]], *, by_sending: bool) -> list[str]:
         done = after(MS_NS, "ok")(ctx, op)
         return msgspec.structs.replace(done, value={**op.value, "master": "b0-0", "known": said})
 
-    late = Late(QueueName("t", "b0", 0), by_sending)
+    late = Late(QueueName("t", "b0", 0), by_sending, copied)
     probes = time_limit(LIMIT_NS, reserve((1, Probes(0, late=late))))
     return [op.f for op in simulate(probes, concurrency=1, complete=complete).invocations]
 
@@ -276,3 +276,5 @@ def test_a_late_topic_is_looked_for_made_probed_and_awaited_at_every_replica(
     known: list[dict[str, bool]], by_sending: bool, asked: list[str]
 ) -> None:
     assert late_probe(known, by_sending=by_sending) == asked
+    begin = asked[: asked.index("send")]
+    assert late_probe(known, by_sending=by_sending, copied=False) == [*begin, *SERVED]

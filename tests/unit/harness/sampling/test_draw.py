@@ -141,7 +141,7 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
         assert decode(encode(script)) == script
         options = options_for(script)
         names = {node.name for node in plan(options.topology)}
-        keys = 2 * options.broker_sets
+        keys = (2 + options.topics - 1) * options.broker_sets
         shares = tuple(tuple(range(n, keys, READERS)) for n in range(READERS))
         queue_calls(script, options.concurrency, shares)
         assert {c.value[0] for c in script.calls if c.f == "send"} <= set(range(keys))
