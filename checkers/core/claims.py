@@ -613,6 +613,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A broker deletes no acknowledged message that is younger than its retention: from "
         "the first one that is young on, a queue can be read from its begin to its end.",
         source="decided here",
+        needs=(WHOLE,),
         of_stores=True,
         grounds=(FINAL_READ,),
         checker="retention",
