@@ -77,7 +77,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def share(self) -> str:
         """``of 1,624 acknowledged``, and whether it breaks nothing; empty if all is unknown."""
-        unit = "acknowledged" if self.lost else "occasions"
+        unit = "acknowledged" if self.lost else "cases"
         of = f"of {self.of:,} {unit}" if self.of else ""
         return "; ".join(part for part in (of, "" if self.broken else NOT_PROMISED) if part)
 

@@ -31,6 +31,7 @@ from maxq.checkers.core.api import (
     unjudged,
 )
 from maxq.checkers.core.claims import BY_ID
+from maxq.checkers.core.titles import titled
 from maxq.checkers.evidence.harms import findings
 from maxq.checkers.evidence.harms import plain as plain_harms
 from maxq.checkers.judgement.grounds import Standing, standing_of
@@ -38,7 +39,6 @@ from maxq.checkers.judgement.lost import Lost, lost_in
 from maxq.checkers.judgement.stretches import with_answers
 from maxq.histories.history import Breach, History, wellformed
 
-NAMED_MAX = 8  # claims of one reason that a verdict names; of more their number comes first
 BREACHES_MAX = 100
 EXIT_VALID, EXIT_INVALID, EXIT_UNKNOWN, EXIT_CRASH = 0, 1, 2, 255
 
@@ -203,16 +203,15 @@ def _composed(results: Results, context: Context) -> tuple[Valid, tuple[str, ...
         if verdict.status == "not judged":
             unjudged_claims.setdefault((verdict.why, verdict.advice), []).append(claim)
         elif claim in context.purpose and verdict.status == "no occasion":
-            why = "the run is there for it, and nothing could have broken it"
+            why = "the run is for it, and nothing happened that could have broken it"
             unjudged_claims.setdefault((why, "--time-limit: a longer run"), []).append(claim)
         elif claim in context.purpose and verdict.unmeasured:
             unjudged_claims.setdefault((verdict.doubt, ""), []).append(claim)
     for (why, how), of in unjudged_claims.items():
-        which = ", ".join(of) if len(of) <= NAMED_MAX else f"{len(of)} claims"
-        whys.append(f"{which} not judged: {why}")
+        whys.append(f"not judged: {titled(of)}, since {why}")
         advice += [how] if how else []
     missing = [c for c in context.purpose if c not in claims and c not in context.absent]
-    whys += [f"{claim} not judged: no checker looked at it" for claim in missing]
+    whys += [f"not judged: {titled([claim])}, since no checker looked at it" for claim in missing]
     if not whys and not any(r.status in ("kept", "not promised") for r in claims.values()):
         whys.append("nothing that could be judged")
     return ("unknown" if whys else True), tuple(whys), tuple(dict.fromkeys(advice))

@@ -4,10 +4,11 @@ One place, so that all say the same. `headline` is one sentence or two that answ
 question: is something broken that was promised, and what was lost?
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from maxq.checkers.core.api import ClaimVerdict, Context
 from maxq.checkers.core.promises import DEFAULTS, unknown_keys
+from maxq.checkers.core.titles import titled
 from maxq.checkers.evidence.observations import listed
 from maxq.checkers.judgement.phrases import said as phrase
 from maxq.checkers.judgement.runner import Results
@@ -111,40 +112,41 @@ def _verdict(results: Results, context: Context) -> str:
     kept = results.of("kept")
     gone = set(context.purpose) & set(results.of("not judged", "no occasion"))
     stands = not gone & MAIN and len(gone) < len(set(context.purpose) - {"S13"})
+    whys = "; ".join(results.whys)
     if kept and stands and not any(v.gate for v in results.verdicts):
-        said = _kept(results, context)
-        return f"valid; {'; '.join(results.whys)}. {said[:1].upper()}{said[1:]}"
-    return f"unknown: {'; '.join(results.whys)}. {_measured(results, context)}".rstrip()
+        return f"valid; {_kept(results, context)} {_begun(whys)}."
+    return f"unknown: {whys}. {_begun(_measured(results, context))}".rstrip()
+
+
+def _begun(text: str) -> str:
+    """A text as a sentence begins."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _broken(results: Results) -> list[str]:
-    """What was done to users first, then by which claims, then what else was lost."""
-    broken = results.of("broken")
-    lead = _lead(results)
-    verb = "is" if len(broken) == 1 else "are"
-    said = [f"{lead[:1].upper()}{lead[1:]}."] if lead else []
-    said.append(f"{listed(broken)} {verb} broken.")
+    """What was done to users first, each with the claims that say so, then what else was lost."""
     lost = loss(results)
-    if lost and lost != lead:
-        said.append(f"{lost[:1].upper()}{lost[1:]}.")
-    return said
+    said: dict[str, list[str]] = {}
+    for text, claim in sorted(_kinds(results, lost), key=lambda kind: kind[0] != lost):
+        said.setdefault(text, []).append(claim)
+    lead = 1 if lost in said else LEAD_MAX
+    texts = [f"{text} ({', '.join(dict.fromkeys(claims))})" for text, claims in said.items()]
+    shown = {claim for claims in list(said.values())[: lead + LEAD_MAX] for claim in claims}
+    left = [claim for claim in results.of("broken") if claim not in shown]
+    parts = ["; ".join(texts[:lead]), "; ".join(texts[lead : lead + LEAD_MAX])]
+    which = f"{'other ' if shown else ''}broken promise{'' if len(left) == 1 else 's'}"
+    parts += [f"{which}: {titled(left)}"] if left else []
+    parts += [lost] if lost and lost not in said else []
+    return [f"{_begun(text)}." for text in parts if text]
 
 
-def _lead(results: Results) -> str:
-    """The gravest of what is broken, in plain words: a loss, or the first kinds of findings."""
-    found: dict[str, int] = {}
-    for verdict in results.claims.values():
-        if verdict.status == "broken":
-            for name, count in verdict.found.items():
-                found[name] = found.get(name, 0) + count
-    lost = loss(results)
-    if lost and WRITES_LOST & found.keys():
-        return lost
+def _kinds(results: Results, lost: str) -> Iterator[tuple[str, str]]:
+    """Each kind of finding in words, with each claim that it breaks; every loss as `lost`."""
     answers = {a.name: f": {a.detail[ANSWERS]}" for a in results.broken if ANSWERS in a.detail}
-    kinds = list(dict.fromkeys(
-        phrase(name, count) + answers.get(name, "") for name, count in found.items()
-    ))  # fmt: skip
-    return "; ".join(kinds[:LEAD_MAX])
+    for claim, verdict in results.claims.items():
+        for name, count in verdict.found.items() if verdict.status == "broken" else ():
+            is_loss = bool(lost) and name in WRITES_LOST
+            yield lost if is_loss else phrase(name, count) + answers.get(name, ""), claim
 
 
 def _forfeited(results: Results) -> list[str]:
@@ -153,17 +155,31 @@ def _forfeited(results: Results) -> list[str]:
     for claim, verdict in results.claims.items():
         if verdict.forfeited:
             by_accident.setdefault(verdict.why, []).append(claim)
-    return [f"Not promised any more {'is' if len(claims) == 1 else 'are'} {listed(claims)}: {why}."
+    return [f"No longer promised: {titled(claims)}. The reason: {why}."
             for why, claims in by_accident.items()]  # fmt: skip
 
 
 def _kept(results: Results, context: Context) -> str:
     measured = _measured(results, context)
     if measured:
-        return f"nothing that {_settings(context)} was broken. {measured}"
-    kept, spared = results.of("kept"), results.of("no occasion", "not promised")
-    each = f"each of the {len(kept)} claims that could have been broken was kept"
-    return f"{each}; {len(spared)} had no occasion or are not promised." if spared else f"{each}."
+        return f"{measured} Nothing that {_settings(context)} was broken."
+    kept = len(results.of("kept"))
+    what = f"all {kept} claims" if kept != 1 else "the one claim"
+    said = [f"{what} that this run tested {'was' if kept == 1 else 'were'} kept"]
+    untested, unpromised = (len(results.of(s)) for s in ("no occasion", "not promised"))
+    others = [f"{untested} {'was' if untested == 1 else 'were'} not covered"] if untested else []
+    others += [f"{unpromised} {'is' if unpromised == 1 else 'are'} not promised"] * bool(unpromised)
+    said += [" and ".join(others)] if others else []
+    if results.lost.lost == 0 and (none := nothing_lost(results)):
+        said = [none, _begun("; ".join(said))]
+        return ". ".join(said) + "."
+    return "; ".join(said) + "."
+
+
+def besides(results: Results, context: Context) -> str:
+    """That nothing was lost, or that it was not judged, where the headline does not say it."""
+    said = nothing_lost(results)
+    return "" if said.lower() in headline(results, context).lower() else said
 
 
 def _settings(context: Context) -> str:
@@ -189,15 +205,13 @@ def _measured(results: Results, context: Context) -> str:
     of_losses = {s.partition(" ")[2] for h in results.findings if h.lost for s in h.symptoms}
     seen_as = (LOSS | of_losses) if lost else frozenset[str]()
     others = {name: n for name, n in found.items() if name not in seen_as}
-    text = listed(f"{n:,} {name}" for name, n in others.items())
+    text = "; ".join(dict.fromkeys(phrase(name, n) for name, n in others.items()))
     if lost and not WRITES_LOST & found.keys():
         lost = ""  # reported as broken already
-    parts = []
-    if lost:
-        parts.append(f"{lost}, which it does not promise against.")
+    parts = [f"{lost}; the settings do not promise to keep them."] if lost else []
     if text:
-        parts.append(f"{'Also measured' if lost else 'Measured, and not promised'}: {text}.")
-    return " ".join(parts)
+        parts.append(f"{'also ' if lost else ''}measured, and not promised: {text}.")
+    return " ".join([*parts[:1], *map(_begun, parts[1:])])
 
 
 def measured_names(claims: Mapping[str, ClaimVerdict]) -> dict[str, int]:

@@ -9,6 +9,7 @@ import msgspec
 
 from maxq.checkers.availability.recovery import Recovery
 from maxq.checkers.core.api import ClaimVerdict, Context
+from maxq.checkers.core.titles import status_in_words, titled
 from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.harms import charged
@@ -153,10 +154,11 @@ def _foot(judged: Shown) -> list[str]:
     """What came of the claims and the faults, and where all is."""
     results = judged.results
     counted = [
-        f"{len(of)} {status}" + (f" ({', '.join(of)})" if status == "broken" else "")
+        f"{len(of)} {status_in_words(status)}"
+        + (f" ({', '.join(of)})" if status == "broken" else "")
         for status in STATUSES if (of := results.of(status))
     ]  # fmt: skip
-    kept = summary.nothing_lost(results)
+    kept = summary.besides(results, judged.context)
     lines = [f"{'kept:' if results.lost.lost == 0 else 'lost:':9}{kept}"] if kept else []
     lines += [wrapped(f"claims:  {', '.join(counted)}")] if counted else []
     if found := judged.recoveries:
@@ -245,11 +247,11 @@ def claim_lines(results: Results) -> Iterator[str]:
     for claim, verdict in summary.table(results):
         if verdict.status in ("broken", "not judged") or verdict.measured:
             shown = verdict.status.upper() if verdict.status == "broken" else verdict.status
-            yield f"  {shown:13}{claim:5}{_said(verdict)}"
+            yield f"  {shown:13}{titled([claim])}: {_said(verdict)}"
         else:
             plain.setdefault(verdict.status, []).append(claim)
     for status, claims in plain.items():
-        yield wrapped(f"  {status:13}{', '.join(claims)}", indent=15)
+        yield wrapped(f"  {status_in_words(status):13}{', '.join(claims)}", indent=15)
 
 
 def _said(verdict: ClaimVerdict) -> str:

@@ -7,6 +7,7 @@ import msgspec
 
 from maxq.checkers.core.api import CITED, ClaimVerdict, Harm, Status
 from maxq.checkers.core.claims import BY_ID
+from maxq.checkers.core.titles import status_in_words
 from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement import summary as words
 from maxq.checkers.judgement.digest import named
@@ -69,17 +70,19 @@ def claims_table(evidence: Evidence, groups: Sequence[Group]) -> Html:
     for claim, verdict in words.table(evidence.results):
         links = [_group_link(g) for g in found.get(claim, ())]
         why = el("p", short(verdict.why, REASON_MAX), class_="reason") if verdict.why else None
-        status = el("span", verdict.status, class_=f"badge {COLOURS[verdict.status]}")
+        status = el(
+            "span", status_in_words(verdict.status), class_=f"badge {COLOURS[verdict.status]}"
+        )
         promise = BY_ID[claim].promise if claim in BY_ID else ""
         telling = verdict.status in ("broken", "not judged") or verdict.measured
         (first if telling else rest).append(
             (claim, status, join(promise, why), links or _measured(verdict),
              f"{verdict.occasions:,}", el("code", judges[claim], class_="id"))
         )  # fmt: skip
-    heads = ("claim", "came to", "promise", "found", "occasions", "checker")
+    heads = ("claim", "came to", "promise", "found", "coverage", "checker")
     absent = evidence.context.absent
     note = f"This target cannot show: {', '.join(absent)}." if absent else ""
-    folded = f"{len(rest)} claims: kept, without an occasion, or not promised"
+    folded = f"{len(rest)} claims: kept, not covered, or not promised"
     return join(
         table("claims", heads, first) if first else None,
         el("details", el("summary", folded), table("more claims", heads, rest), class_="more")

@@ -7,6 +7,7 @@ holds its height against a screen's.
 from collections.abc import Sequence
 
 from maxq.checkers.core.api import Status
+from maxq.checkers.core.titles import status_in_words, titled
 from maxq.checkers.judgement import summary as words
 from maxq.checkers.judgement.cuts import described, in_short, links_of, short_name
 from maxq.checkers.judgement.digest import Row
@@ -20,9 +21,9 @@ from maxq.harness.report.timeline import Strip, marks_row, segments_row, strips_
 from maxq.harness.report.timescale import WIDTH, TimeScale
 from maxq.harness.schedule.options import Options
 
-SHOWN, CLAIMS_MAX, SETS = 4, 12, 2  # rows; claims by name; broker sets with a lane
+SHOWN, SETS = 4, 2  # rows; broker sets with a lane
 SENTENCE_MAX, CELL_MAX, EVENTS_MAX = 700, 240, 2000
-GLANCE_MAX = 170  # characters of the first sentences
+GLANCE_MAX = 110  # characters of the first sentences
 WORDS = {True: "valid", False: "invalid", "unknown": "unknown"}
 Mark = tuple[int, int, str]  # time (ns), number of its finding, words
 
@@ -186,12 +187,13 @@ def claims_line(evidence: Evidence) -> Html:
         of = results.of(status)
         if of:
             named = status in ("broken", "not judged")
-            names = f": {', '.join(short(c, 20) for c in of[:CLAIMS_MAX])}" if named else ""
-            more = "…" if named and len(of) > CLAIMS_MAX else ""
+            names = f": {short(titled(of), CELL_MAX)}" if named else ""
             kind = f"count {status.replace(' ', '-')}"
-            parts.append(el("span", el("b", len(of)), f" {status}{names}{more}", class_=kind))
+            text = f" {status_in_words(status)}{names}"
+            parts.append(el("span", el("b", len(of)), text, class_=kind))
     said = [el("span", text, class_="count")
-            for text in (words.nothing_lost(results), words.acting(results), words.topics(results))
+            for text in (words.besides(results, evidence.context), words.acting(results),
+                         words.topics(results))
             if text]  # fmt: skip
     return el("p", said, el("a", "Claims", href="#claims"), " ", parts, class_="tally")
 

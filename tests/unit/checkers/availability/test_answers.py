@@ -138,7 +138,7 @@ def test_a_finding_that_nothing_was_taken_says_what_was_answered() -> None:
     )
     assert headline(results, Context()) == (
         "INVALID: A broker set took no messages although everything was healed: 470 "
-        "TOPIC_NOT_EXIST. S13 is broken."
+        "TOPIC_NOT_EXIST (S13)."
     )
     [row] = digest(of, results)
     assert row.what.endswith("healed: 470 TOPIC_NOT_EXIST")

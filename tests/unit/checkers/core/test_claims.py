@@ -13,6 +13,8 @@ from maxq.checkers.availability import availability, processes, service
 from maxq.checkers.core import claims, promises
 from maxq.checkers.core.api import Checker, Verdict
 from maxq.checkers.core.claim_sources import DECISIONS
+from maxq.checkers.core.claims import BY_ID
+from maxq.checkers.core.titles import TITLES
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.judgement import claims_page
 from maxq.checkers.locks import lock_service, locks, ordered
@@ -268,3 +270,9 @@ def test_a_late_harness_accuses_nobody_of_being_late(
         if said.status != "not promised":
             assert said.status == ("not judged" if late else "broken")
             assert ("woken more than" in said.why) is late
+
+
+def test_every_claim_has_a_title_in_a_few_words() -> None:
+    assert TITLES.keys() == BY_ID.keys()
+    assert len(set(TITLES.values())) == len(TITLES)
+    assert all(len(title) <= 48 and not title.endswith(".") for title in TITLES.values())

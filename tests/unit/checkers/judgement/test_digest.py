@@ -75,7 +75,7 @@ def locks(*anomalies: Anomaly, found: int) -> Results:
 
 def test_a_finding_without_blame_names_the_last_fault_before_it_and_who_answered() -> None:
     (row,) = digest(history(), locks(anomaly(), found=1))
-    assert (row.who, row.when, row.share) == ("answered by b0-1", "5.00 s", "of 40 occasions")
+    assert (row.who, row.when, row.share) == ("answered by b0-1", "5.00 s", "of 40 cases")
     assert row.cause == "none is blamed; the last before: kill b0-0 at 3.00 s"
 
 

@@ -71,7 +71,9 @@ def test_one_claim_that_is_not_judged_leaves_the_others_standing() -> None:
         ("S6",),
         ("S10",),
     )
-    assert results.whys == ("S10 not judged: why not judged",)
+    assert results.whys == (
+        "not judged: no message disappears that was read (S10), since why not judged",
+    )
 
 
 def test_what_a_run_is_there_for_must_have_had_an_occasion() -> None:
@@ -79,10 +81,14 @@ def test_what_a_run_is_there_for_must_have_had_an_occasion() -> None:
     assert check_all(Recorder().history, checkers, Context()).valid is True
     results = check_all(Recorder().history, checkers, Context(purpose=("S6",)))
     assert results.valid == "unknown"
-    assert results.whys[0].startswith("S6 not judged: the run is there for it")
+    assert results.whys[0].startswith(
+        "not judged: no acknowledged message lost (S6), since the run is for it"
+    )
     assert results.advice
     missing = check_all(Recorder().history, checkers, Context(purpose=("L1",)))
-    assert missing.whys == ("L1 not judged: no checker looked at it",)
+    assert missing.whys == (
+        "not judged: a lock is granted once in a lease (L1), since no checker looked at it",
+    )
     absent = check_all(Recorder().history, checkers, Context(purpose=("L1",), absent=("L1",)))
     assert absent.valid is True
 
@@ -204,10 +210,11 @@ def test_a_history_that_is_cut_short_is_the_one_reason() -> None:
     checker = _Says("a", "not judged")
     cut = check_all(Recorder().history, [checker], Context(ended=False))
     assert cut.whys == (
-        "S6, S10 not judged: the history is cut short: the run did not come to its end",
+        "not judged: no acknowledged message lost (S6) and no message disappears that was read "
+        "(S10), since the history is cut short: the run did not come to its end",
     )
     whole = check_all(Recorder().history, [checker], Context(ended=True))
-    assert "S6 not judged: why not judged" in "".join(whole.whys)
+    assert "(S6), since why not judged" in "".join(whole.whys)
 
 
 def test_a_checker_that_crashed_is_said_to_of_a_cut_history_too() -> None:

@@ -1,16 +1,19 @@
 """A verdict in words: what stands first, what was lost, and when a valid one is only so far."""
 
+import re
 from typing import Any
 
 import pytest
 from profiles import under
 
 from maxq.checkers.core.api import ClaimVerdict, Context, Status, Valid, Verdict
+from maxq.checkers.core.titles import TITLES, titled
 from maxq.checkers.judgement.names import ANOMALIES
 from maxq.checkers.judgement.phrases import PHRASES, said
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.judgement.summary import (
     FAIL_ON,
+    besides,
     fails_on,
     headline,
     loss,
@@ -73,9 +76,7 @@ def test_that_nothing_was_lost_is_said_where_it_was_looked_at(
 
 def test_what_was_done_to_users_stands_before_the_claims_that_say_so() -> None:
     one = results(False, verdict("S4", "broken", sync_state_set_forked=1), verdict("S6", "kept"))
-    assert headline(one, SAFE) == (
-        "INVALID: One SyncStateSet epoch had two SyncStateSets. S4 is broken."
-    )
+    assert headline(one, SAFE) == ("INVALID: One SyncStateSet epoch had two SyncStateSets (S4).")
     both = results(
         False,
         verdict("S6", "broken", lost_write=2),
@@ -84,7 +85,8 @@ def test_what_was_done_to_users_stands_before_the_claims_that_say_so() -> None:
         acknowledged=100,
     )
     assert headline(both, SAFE) == (
-        "INVALID: 2 of 100 acknowledged messages (2 %) were lost. S6 and S9 are broken."
+        "INVALID: 2 of 100 acknowledged messages (2 %) were lost (S6). "
+        f"{said('missing-in-replica', 2)[:1].upper()}{said('missing-in-replica', 2)[1:]} (S9)."
     )
 
 
@@ -98,8 +100,8 @@ def test_a_loss_that_breaks_nothing_stands_behind_what_is_broken() -> None:
         acknowledged=100,
     )
     assert headline(mixed, SAFE) == (
-        "INVALID: One master epoch had two masters; 30 times a queue's lock was granted again "
-        "within its lease. S5 and L1 are broken. 2 of 100 acknowledged messages (2 %) were lost."
+        "INVALID: One master epoch had two masters (S5); 30 times a queue's lock was granted again "
+        "within its lease (L1). 2 of 100 acknowledged messages (2 %) were lost."
     )
 
 
@@ -115,12 +117,33 @@ def test_every_anomaly_has_plain_words() -> None:
 def test_a_valid_run_says_how_much_was_kept() -> None:
     kept = [verdict("S6", "kept"), verdict("S13", "kept")]
     assert headline(results(True, *kept), SAFE) == (
-        "valid: each of the 2 claims that could have been broken was kept."
+        "valid: all 2 claims that this run tested were kept."
     )
     spared = [verdict("S7", "no occasion"), verdict("S14b", "not promised")]
     assert headline(results(True, *kept, *spared), SAFE) == (
-        "valid: each of the 2 claims that could have been broken was kept; 2 had no occasion or "
-        "are not promised."
+        "valid: all 2 claims that this run tested were kept; 1 was not covered and 1 is not "
+        "promised."
+    )
+    counted = results(True, *kept, *spared[:1], lost=0, acknowledged=1550)
+    assert headline(counted, SAFE) == (
+        "valid: none of 1,550 acknowledged messages was lost. All 2 claims that this run tested "
+        "were kept; 1 was not covered."
+    )
+    assert besides(counted, SAFE) == ""
+    lossless = results(True, *kept, verdict("S10", "not promised", truncation=2), lost=0,
+                       acknowledged=50)  # fmt: skip
+    assert besides(lossless, SAFE) == "none of 50 acknowledged messages was lost"
+
+
+def test_a_broken_claim_never_stands_as_a_number_alone() -> None:
+    """However many are broken, and where a finding has no words of its own."""
+    every = [verdict(c, "broken", **{f"kind{n}": 1}) for n, c in enumerate(TITLES)]
+    for count in range(1, len(every) + 1):
+        text = headline(results(False, *every[:count]), SAFE)
+        outside = re.sub(r"\([^()]*\)", "", text)
+        assert not re.search(r"\b[SAPNBOEL]\d", outside), text
+    assert headline(results(False, verdict("S6", "broken")), SAFE) == (
+        "INVALID: Broken promise: no acknowledged message lost (S6)."
     )
 
 
@@ -131,11 +154,12 @@ def lossy(**more: int) -> Results:
 
 def test_a_loss_that_is_not_promised_against_is_said_all_the_same() -> None:
     assert headline(lossy(), DEFAULT) == (
-        "valid: nothing that P-DEFAULT promises was broken. 17 of 170 acknowledged messages "
-        "(10 %) were lost, which it does not promise against."
+        "valid: 17 of 170 acknowledged messages (10 %) were lost; the settings do not promise to "
+        "keep them. Nothing that P-DEFAULT promises was broken."
     )
     assert headline(lossy(truncation=1200), DEFAULT).endswith(
-        "which it does not promise against. Also measured: 1,200 truncation."
+        "keep them. Also measured, and not promised: 1,200 messages that were read disappeared. "
+        "Nothing that P-DEFAULT promises was broken."
     )
 
 
@@ -144,7 +168,7 @@ def test_who_promises_is_a_profile_or_what_was_set_beside_it() -> None:
     assert "these settings promise (P-ALL with broker:allAckInSyncStateSet=true)" in (
         headline(lossy(), set_)
     )
-    assert "nothing that the run promises was broken" in headline(lossy(), Context())
+    assert "Nothing that the run promises was broken" in headline(lossy(), Context())
 
 
 def test_what_was_lost_is_not_said_twice() -> None:
@@ -156,7 +180,9 @@ def test_what_was_lost_is_not_said_twice() -> None:
         lost=17,
         acknowledged=170,
     )
-    assert headline(measured, DEFAULT).endswith("Measured, and not promised: 3 truncation.")
+    assert headline(measured, DEFAULT).startswith(
+        "valid: measured, and not promised: 3 messages that were read disappeared."
+    )
 
 
 def unsure(*claims: str, **more: Any) -> Results:
@@ -167,7 +193,7 @@ def unsure(*claims: str, **more: Any) -> Results:
 
 def test_a_run_that_answers_what_it_is_there_for_is_valid_so_far() -> None:
     assert headline(unsure("S7"), SAFE) == (
-        "valid; why S7. Each of the 3 claims that could have been broken was kept."
+        "valid; all 3 claims that this run tested were kept. Why S7."
     )
 
 
@@ -184,7 +210,9 @@ def test_what_spoils_the_whole_run_leaves_it_unknown() -> None:
 
 def test_an_unknown_run_says_what_it_measured() -> None:
     r = results("unknown", verdict("S11", "not promised", duplicate=2), whys=("no poll",))
-    assert headline(r, DEFAULT) == "unknown: no poll. Measured, and not promised: 2 duplicate."
+    assert headline(r, DEFAULT) == (
+        "unknown: no poll. Measured, and not promised: 2 messages are in a queue twice."
+    )
 
 
 @pytest.mark.parametrize(
@@ -228,3 +256,11 @@ def test_it_is_said_that_a_run_ended_early() -> None:
     results = Results(valid=True, verdicts=())
     assert headline(results, part).endswith(" Only 20 s of 3600 s were run.")
     assert "Only" not in headline(results, Context())
+
+
+def test_claims_are_called_by_words() -> None:
+    assert titled(["S6"]) == "no acknowledged message lost (S6)"
+    assert titled(["S6", "S15", "N1", "N9"]) == (
+        "no acknowledged message lost (S6), nodes keep running (S15) and 2 more (N1, N9)"
+    )
+    assert titled(["of-a-plug-in"]) == "of-a-plug-in"

@@ -218,7 +218,7 @@ def test_the_headline_says_what_is_not_promised_any_more_and_why() -> None:
     r.runs("b0-1", 1)
     results = check_all(r.history, [Processes(), Replicas()], Context(profile="P-SAFE"))
     said = headline(results, Context(profile="P-SAFE"))
-    assert "Not promised any more are " in said
+    assert "No longer promised: " in said
     assert said.endswith(
         "b0-1 ran on a copy of another broker's store, under its id 1 (op 10): the id stands for "
         "two logs."
