@@ -101,6 +101,7 @@ class Outcome:
         self.allow_unknown = allow_unknown
         self.valid: bool | Literal["unknown"] = results.valid
         self.headline: str = summary.headline(results, judged.context)
+        self._word = summary.word(results)
         self.advice: tuple[str, ...] = results.advice
         self.first: tuple[str, ...] = tuple(row.text() for row in judged.rows)
         self.run: Path = judged.stored.path
@@ -139,7 +140,7 @@ class Outcome:
 
     def __repr__(self) -> str:
         """Short: beside an assertion; all else stands in the section below it."""
-        return f"<maxq {self.headline.partition(':')[0]}>"
+        return f"<maxq {self._word}>"
 
     def text(self) -> str:
         """What a failed test says of it: verdict, worst findings, page and command."""
