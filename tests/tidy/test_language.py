@@ -1,0 +1,78 @@
+"""Plain English where users read: no words of our own, and sentences of at most 25 words.
+
+Held are the README, the pages for readers and every help text. Code in backticks counts as one
+word; tables are read cell by cell; blocks of code are left out.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from tree_names import ROOT
+
+WORDS_MAX = 25
+# Ours, and what to write instead; architecture.md has the same as a glossary.
+OURS = {
+    r"anew": "again",
+    r"at work": "in effect",
+    r"bitten": "took effect",
+    r"forfeit(?:ed|s)?": "no longer promised",
+    r"grounds?": "evidence",
+    r"in peace": "undisturbed",
+    r"lulls?": "quiet period",
+    r"mend(?:s|ed|ing)?": "fix",
+    r"occasions?": "coverage",
+    r"reigns?": "term",
+    r"told": "reported",
+}
+FORBIDDEN = re.compile(rf"\b(?:{'|'.join(OURS)})\b", re.IGNORECASE)
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+ITEM = re.compile(r"\n\s*\n|\n(?=\s*[-*] |\s*\d+\. |\||#)")
+# In files these words stay as they are: a status, an option's older spelling.
+KEPT = re.compile(r"`[^`]*`")
+HELD = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/README.md",
+    "docs/campaigns.md",
+    "docs/commands.md",
+    "docs/dependencies.md",
+    "docs/generated.md",
+    "docs/hunt.md",
+    "docs/json.md",
+    "docs/power.md",
+    "docs/python.md",
+    "docs/settings.md",
+    "docs/spark.md",
+    "docs/tutorial.md",
+    "docs/verdicts.md",
+)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a page or a text, code as one word."""
+    for block in ITEM.split(FENCE.sub("\n\n", text)):
+        for part in block.strip().strip("|").split("|") if block.startswith("|") else [block]:
+            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", KEPT.sub("x", part.strip()))
+            plain = re.sub(r"^(?:[-*#]+|\d+\.) ", "", plain)
+            yield from re.split(r"(?<=[.!?])[\s)]+(?=\S)", " ".join(plain.split()))
+
+
+def complaints(text: str) -> list[str]:
+    """Words of our own, and sentences that are too long."""
+    found = [f"{len(s.split())} words: {s}" for s in sentences(text) if len(s.split()) > WORDS_MAX]
+    ours = (f"{m.group()!r} in: {s}" for s in sentences(text) for m in FORBIDDEN.finditer(s))
+    return [*found, *ours]
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_pages_for_readers_are_plain(name: str) -> None:
+    assert complaints((ROOT / name).read_text()) == []
+
+
+def test_the_rule_sees_what_it_forbids() -> None:
+    assert complaints("A fault has bitten. `lull` is a field.") == [
+        "'bitten' in: A fault has bitten."
+    ]
+    assert complaints("word " * 26 + ".") != []
+    assert complaints("word " * 12 + ". " + "word " * 24 + ".") == []
