@@ -142,7 +142,7 @@ class Offsets(KeyedChecker):
                 "no offset was asked for after a fail-over before which it had been left "
                 "undisturbed for 30 s"
             )
-            case.doubt("O1", why, "--time-limit 90s --lull 35s: a longer run with quiet periods")
+            case.doubt("O1", why, "--time-limit 90s --quiet-period 35s: a longer, quieter run")
         return rule(self, history, context, case)
 
 

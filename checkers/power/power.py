@@ -64,7 +64,7 @@ UNPLANTED: Mapping[str, str] = {
 NO_PLACE = "this run has no place for it"
 NO_TIME = "no fault and no calm of this run lasted longer than the claim's bound"
 NO_WITNESS = "no other answer of this run contradicts it"
-ADVICE = "--time-limit, --interval and --lull give bounds the time to pass"
+ADVICE = "--time-limit, --interval and --quiet-period give bounds the time to pass"
 
 
 class Power(msgspec.Struct, frozen=True, kw_only=True):

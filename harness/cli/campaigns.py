@@ -26,22 +26,22 @@ MUTANTS = Path("mutants")
     show_default=True,
     help="where the campaign's folder goes",
 )
-@click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
+@click.option("--fresh", is_flag=True, help="discard what was done before, and start over")
 @click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
 @click.option(
     "--mode",
     type=Name(list(MODES)),
     default=None,
-    help="of `mutants` only those that run with controllers, or in a pair",
+    help="with `mutants`: only those that run with controllers, or in a pair",
 )
 @PLUGIN_OPTION
 def campaign_command(
     file: Path, store: Path, fresh: bool, budget: int | None, mode: str | None
 ) -> int:
-    """Run a campaign: a TOML file of cells, or one that comes with Max-Q, such as acceptance;
-    `mutants` runs every seeded bug in the simulator until it is caught.
+    """Run a campaign: a TOML file of runs, or one that comes with Max-Q, such as acceptance.
 
-    The same command again goes on where the last one was cut off.
+    `mutants` runs every seeded bug in the simulator until it is caught. The same command again
+    resumes.
     """
     if file == MUTANTS:
         names = () if mode is None else names_of(pairs=mode == MODES[1])

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Name
+from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.run import provenance
@@ -23,9 +24,13 @@ Examples:
   maxq generate-history --model fifo-queue --ops 200 --anomalies stale=1 --out small
   maxq generate-history --anomalies help
 """
+FIRST = (
+    *("workload", "ops", "anomalies", "to", "out", "seed"),
+    *("model", "keys", "values", "concurrency", "info"),
+)
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=Sectioned, epilog=EPILOG, first=FIRST)
 @click.option("--workload", type=Name(WORKLOADS), help="whose operations there are many of")
 @click.option(
     "--model", type=Name(known_models, "NAME"), help="calls of a model's objects, and no run"
@@ -59,7 +64,14 @@ Examples:
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="the same seed, the same bytes"
 )
-@click.option("--format", "to", type=Name(FORMATS), default="parquet", show_default=True)
+@click.option(
+    "--format",
+    "to",
+    type=Name(FORMATS),
+    default="parquet",
+    show_default=True,
+    help="the history's format",
+)
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="a new folder")
 def generate_history(out: Path | None, to: Any, anomalies: str, **given: Any) -> int:
     """Write a run's folder with a history that is made up: correct but for the anomalies asked for.

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from maxq.harness.cli.given.param_types import Duration
+from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import MODE, STORE
@@ -24,9 +25,13 @@ from maxq.harness.targets.rocketmq.releases import (
 from maxq.histories.store import write_whole
 
 MARKDOWN = "hunt.md"
+FIRST = (
+    *("target", "environment", "mode", "seeds", "jobs", "length", "budget", "table", "again"),
+    *("resume", "store"),
+)
 
 
-@click.command()
+@click.command(cls=Sectioned, first=FIRST)
 @click.option("--target", type=Release(), required=True, help="such as rocketmq:5.5.0")
 @ENVIRONMENT
 @MODE
@@ -52,7 +57,7 @@ MARKDOWN = "hunt.md"
 )
 @BUDGET
 @click.option("--table", is_flag=True, help="run nothing, print what there is")
-@click.option("--again", is_flag=True, help="judge all stored runs anew, and run nothing")
+@click.option("--again", is_flag=True, help="judge all stored runs again, and run nothing")
 @RESUME
 @BASE_IMAGE
 @STORE
@@ -72,10 +77,9 @@ def hunt(
 ) -> int:
     """Look for bugs of a release of RocketMQ with drawn schedules, a fresh cluster for each.
 
-    Runs are dealt over all profiles and both kinds of controllers, or, without controllers, over
-    the profiles of pairs. The same command again goes on where the last one was cut off. At the end
-    it prints what was run and found, which pairs of values were met, and which rows of RocketMQ's
-    decision tables were reached.
+    Runs cover all profiles and both kinds of controllers, or without controllers the profiles of
+    pairs. At the end it prints what was run and found, which pairs of values were met, and which
+    rows of RocketMQ's decision tables were reached. The same command again resumes.
     """
     version = parse(target)
     refuse(version, mode)

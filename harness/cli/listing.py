@@ -119,20 +119,20 @@ def _keys() -> Iterator[tuple[str, str]]:
 LISTED: dict[str, tuple[str, Callable[[], Rows]]] = {
     "workloads": ("what clients do", _workloads),
     "nemeses": ("the faults", _nemeses),
-    "profiles": ("settings that promise more or less", lambda: KNOWN_PROFILES.items()),
-    "targets": ("what can run", _targets),
+    "profiles": ("sets of settings, by what they promise", lambda: KNOWN_PROFILES.items()),
+    "targets": ("what can be tested", _targets),
     "keys": ("settings of RocketMQ's nodes, and what Max-Q does with those of your files", _keys),
-    "environments": ("where it runs", _environments),
+    "environments": ("where nodes can run", _environments),
     "checkers": ("what judges a run", _checkers),
-    "models": ("of any history, for `maxq check FILE --model`",
+    "models": ("models to judge any history by, for `maxq check FILE --model`",
                lambda: [(name, model.about) for name, model in known_models().items()]),
     "claims": ("what is promised", lambda: [(c.id, c.promise) for c in BY_ID.values()]),
     "mutants": ("seeded bugs of the reference",
                 lambda: [(name, mutants.title(name)) for name in mutants.names()]),
-    "scenarios": ("what releases break or a cluster keeps, for `maxq scenario`", _scenarios),
-    "upgrades": ("for `maxq upgrade`", _upgrades),
-    "campaigns": ("those that come with Max-Q, for `maxq campaign`", campaign.built_in),
-    "plugins": ("what is not Max-Q's own, and where it is from",
+    "scenarios": ("known bugs, and what a cluster keeps, for `maxq scenario`", _scenarios),
+    "upgrades": ("clusters of two releases, for `maxq upgrade`", _upgrades),
+    "campaigns": ("campaigns that come with Max-Q, for `maxq campaign`", campaign.built_in),
+    "plugins": ("what comes from plug-ins, and where it is from",
                 lambda: plugins.loaded().items()),
 }  # fmt: skip
 
@@ -146,11 +146,12 @@ class Listed(click.Command):
 
 
 @click.command("list", cls=Listed)
-@click.argument("kind", type=Name(LISTED, "KIND"))
+@click.argument("kind", type=Name(LISTED, "KIND"), required=False)
 @PLUGIN_OPTION
-def list_command(kind: str) -> int:
-    """List what there is of a kind, with what it is, a line each."""
-    rows = list(LISTED[kind][1]())
+def list_command(kind: str | None) -> int:
+    """List the kinds of things there are, or what there is of one kind, a line each."""
+    kinds = ((name, about) for name, (about, _) in LISTED.items())
+    rows = list(kinds if kind is None else LISTED[kind][1]())
     if not rows:
         echo(f"there are no {kind}")
     width = max((len(name) for name, _ in rows), default=0)

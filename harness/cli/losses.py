@@ -30,9 +30,13 @@ Examples:
   maxq losses --broker-conf broker.conf --env simulated
   maxq losses --broker-conf broker.conf --target rocketmq:5.5.0 --time-limit 60s
 """
+FIRST = (
+    *("environment", "target", "broker_conf", "controller_conf", "keys", "profile", "mode"),
+    *("nemesis", "time_limit", "timing", "seed", "tries"),
+)
 
 
-@click.command(cls=Sectioned, epilog=EPILOG)
+@click.command(cls=Sectioned, epilog=EPILOG, first=FIRST)
 @section("Where", ENVIRONMENT)
 @cluster()
 @load(workload=("queue",), nemesis=(NO_FAULT,), shown="each that the environment can do")
@@ -44,14 +48,13 @@ Examples:
         type=click.IntRange(0, TRIES_MAX),
         default=None,
         show_default="1 in the simulator, else 0",
-        help="where something was lost, try which settings would have kept it: each so many times",
+        help="how often to try each setting that might have kept what was lost",
     ),
 )
 def losses(**given: Any) -> int:
-    """Say what a cluster with your settings loses: a run for each fault, and one table.
+    """Show what a cluster with your settings loses: one run for each fault, and one table.
 
-    The same command again goes on where the last one was cut off. The table is printed, and stored
-    beside the runs.
+    The same command again resumes. The table is printed, and stored beside the runs.
     """
     place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
     given["seed"] = SEED if given["seed"] is None else given["seed"]

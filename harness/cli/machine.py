@@ -15,12 +15,16 @@ from maxq.harness.environments.choose import AUTO, SIMULATED
 from maxq.harness.run import doctor, stored_run
 from maxq.harness.run.run_context import RunContext
 
+CLUSTER = ("target", "broker_conf", "profile", "keys", "mode", "controllers", "namesrvs")
+UP = ("environment", *CLUSTER, "broker_sets", "replicas")
+DOCTOR = (*CLUSTER, "replicas", "workload", "nemesis")
 
-@click.command(cls=Sectioned)
+
+@click.command(cls=Sectioned, first=UP)
 @section("Where", ENVIRONMENT)
 @cluster()
 def up(**given: Any) -> int:
-    """Start a cluster, say how to reach it, and keep it up until interrupted. No faults."""
+    """Start a cluster without faults, print how to reach it, and keep it until interrupted."""
     place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
     given |= {"workload": ("queue",), "nemesis": ("none",), "time_limit": 1, "seed": 0}
     options = resolved({**given, "rate": 1.0, "concurrency": 2}, place, lasting=True)
@@ -30,12 +34,14 @@ def up(**given: Any) -> int:
     return 0
 
 
-@click.command("doctor", cls=Sectioned)
+@click.command("doctor", cls=Sectioned, first=DOCTOR)
 @cluster()
 @load()
 def doctor_command(**given: Any) -> int:
-    """Say what this machine can host of `maxq test` with these options, by trying it, and what it
-    has of what releases of RocketMQ and Spark need."""
+    """Try which environments can run `maxq test` with these options here.
+
+    It also looks for what releases of RocketMQ and Spark need.
+    """
     place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
     with usage():
         wanted = asked.asked_from({**given, "environment": AUTO})

@@ -131,11 +131,17 @@ def show_beside(one: Entry, other: Entry) -> None:
 @click.command()
 @STORE
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: a free one"
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="the port; 0: a free one",
 )
 def serve(store: Path, port: int) -> int:
-    """Serve the runs of a store over HTTP until interrupted: read-only, on this machine's loopback,
-    with the run that goes on."""
+    """Serve the runs of a store over HTTP until interrupted, with the current run live.
+
+    It is read-only, and on this machine's loopback.
+    """
     present(store)
     from maxq.harness.experiments.overview.serving import LOOPBACK, server
 

@@ -45,7 +45,7 @@ RESUME = click.option(
     "--resume/--fresh",
     default=True,
     show_default=True,
-    help="go on with what is stored, or forget it",
+    help="resume, or discard what is stored",
 )
 BASE_IMAGE = click.option("--base-image", default="", help="of the docker engine, to build on")
 
@@ -77,9 +77,9 @@ def scenario_command(
 ) -> int:
     """Show that a release of RocketMQ has a known bug and another has not, or what a cluster keeps.
 
-    `maxq list scenarios` names those that come with Max-Q; a schedule's file will do whose header
-    says what it shows. A known bug is tried on both releases, and the same command again goes on
-    where the last one was cut off; what is kept is shown by one run.
+    `maxq list scenarios` names those that come with Max-Q. A schedule's file works too, if its
+    header says what it shows. A known bug is tried on both releases; what is kept takes one run.
+    The same command again resumes.
     """
     kept = [found for name in scenarios if (found := kept_scenario_of(name)) is not None]
     codes = [_show_kept(one, store, environment, base_image) for one in kept]
@@ -140,7 +140,7 @@ def bisect_command(
 ) -> int:
     """Find between which two releases a scenario begins to be bad, or ends.
 
-    The same command again goes on where the last one was cut off.
+    The same command again resumes.
     """
     try:
         targets = between(good, bad)

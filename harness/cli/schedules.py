@@ -23,6 +23,7 @@ from maxq.harness.cli.given.param_types import (
     Percent,
     Target,
 )
+from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.show import show, word
 from maxq.harness.cli.stored_runs import explained
@@ -69,30 +70,47 @@ MODE = click.option(
     show_default=True,
     help="who says which broker is master: controllers, or, in a pair, its settings",
 )
+REPLAY_FIRST = (
+    *("environment", "as_performed", "times", "target", "profile", "mutant", "explain"),
+    *("verbose", "as_json", "store"),
+)
+REPLAY = """
+\b
+Examples:
+  maxq replay runs/latest
+  maxq replay runs/latest --times 10
+  maxq replay runs/latest --target rocketmq:5.5.0 --env local
+"""
 
 
-@click.command()
+@click.command(cls=Sectioned, epilog=REPLAY, first=REPLAY_FIRST)
 @click.argument("run", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--env",
     "environment",
     type=Name(["docker", "local", "simulated"]),
     default=None,
-    help="where; by default where it was, or as the schedule says",
+    help="where to repeat it; by default where it was, or as the schedule says",
 )
 @click.option(
     "--as-performed",
     is_flag=True,
-    help="each act at its recorded time and on its recorded nodes, not as it was written",
+    help="repeat each fault at its recorded time and on its recorded nodes",
 )
-@click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
+@click.option("--target", type=Target(), default=None, help="what to test, such as rocketmq:5.5.0")
 @RELEASE_OPTION
-@click.option("--profile", type=Alias(PROFILES), default=None, help="under another one")
-@click.option("--times", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@click.option("--profile", type=Alias(PROFILES), default=None, help="another profile")
+@click.option(
+    "--times",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    help="how often to repeat it",
+)
 @click.option(
     "--mutant", type=Name(mutants.names, "NAME"), default=None, help="with this seeded bug"
 )
-@click.option("--base-image", default="", help="of the docker engine, to build on")
+@click.option("--base-image", default="", help="a Docker image to build on")
 @PLUGIN_OPTION
 @STORE
 @ACCEPT_PARTIAL_OPTION
@@ -100,11 +118,11 @@ MODE = click.option(
 @VERBOSE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def replay(run: Path, environment: str | None, times: int, store: Path, **given: Any) -> int:
-    """Do again what was done in a run: its folder, or a schedule's file.
+    """Repeat a run, by its folder, or a schedule, by its file.
 
-    The acts are done as they were written: at their times, after one another or after events, on
-    whoever plays the part by then. A simulated run repeats exactly. On real machines, and with
-    --times, the output is how many repetitions show which anomaly.
+    Faults come as they were written: at their times or after events, on the node that plays the
+    part by then. A simulated run repeats exactly. On real machines, and with --times, the output
+    says how many repetitions show which anomaly.
     """
     script, before = script_of(run, performed=given["as_performed"])
     more: dict[str, Any] = {}
@@ -152,7 +170,7 @@ def lateness_of(script: Schedule, judged: Judged) -> Iterator[str]:
 
 
 @click.command()
-@click.option("--seeds", required=True, help="which, both ends included, such as 0..999")
+@click.option("--seeds", required=True, help="which seeds, both ends included, such as 0..999")
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="worker processes"
 )
@@ -161,33 +179,36 @@ def lateness_of(script: Schedule, judged: Judged) -> Iterator[str]:
 )
 @MODE
 @click.option(
-    "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
+    "--length",
+    type=Duration(),
+    default=None,
+    help="how long each run's main part lasts; by default drawn",
 )
 @click.option(
     "--beside",
     type=Names(fault_names),
     default=(),
     metavar="FAULT,...",
-    help="faults that strike beside those that are drawn, such as damage",
+    help="faults in addition to those that are drawn, such as damage",
 )
 @click.option(
     "--also",
     type=Names(workloads),
     default=(),
     metavar="WORKLOAD,...",
-    help="workloads that run beside those that are drawn, such as one of a plug-in",
+    help="workloads in addition to those that are drawn, such as one of a plug-in",
 )
 @click.option(
-    "--verify", type=Percent(), default=0, help="run this share again, such as 1%, and compare"
+    "--verify", type=Percent(), default=0, help="run this share twice, such as 1%, and compare"
 )
-@click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
+@click.option("--fresh", is_flag=True, help="discard what was done before, and start over")
 @PLUGIN_OPTION
 @STORE
 def simulate(seeds: str, store: Path, **given: Any) -> int:
     """Run many seeds in the simulator, each with a topology, a load and faults of its own.
 
-    The same command again goes on where the last one was cut off. Runs that break a promise are
-    kept, for `maxq replay` and `maxq shrink`.
+    The same command again resumes. Runs that break a promise are kept, for `maxq replay` and
+    `maxq shrink`.
     """
     wanted = wanted_seeds(seeds)
     length_ns = given["length"] or 0
@@ -226,18 +247,21 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
 
 
 @click.command()
-@click.option("--seeds", required=True, help="which, both ends included, such as 0..9")
+@click.option("--seeds", required=True, help="which seeds, both ends included, such as 0..9")
 @click.option(
     "--env", "environment", type=Name(["docker", "local", "simulated"]), required=True,
     help="where the nodes run",
 )  # fmt: skip
 @click.option(
-    "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
+    "--length",
+    type=Duration(),
+    default=None,
+    help="how long each run's main part lasts; by default drawn",
 )
-@click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
+@click.option("--target", type=Target(), default=None, help="what to test, such as rocketmq:5.5.0")
 @RELEASE_OPTION
-@click.option("--base-image", default="", help="of the docker engine, to build on")
-@click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
+@click.option("--base-image", default="", help="a Docker image to build on")
+@click.option("--fresh", is_flag=True, help="discard what was done before, and start over")
 @PLUGIN_OPTION
 @STORE
 def explore(
@@ -252,9 +276,8 @@ def explore(
 ) -> int:
     """Run drawn schedules, as `maxq simulate` does, one after the other on real machines.
 
-    Each seed takes a row of the covering array in turn. Every run is stored with its report; at the
-    end it says how many pairs of values were met. The same command again goes on where the last one
-    was cut off.
+    Each seed takes a row of the covering array in turn. Every run is stored with its report. At the
+    end it says how many pairs of values were met. The same command again resumes.
     """
     exploration = Exploration(
         store.resolve(),
@@ -308,16 +331,22 @@ def line_of(result: SeedResult) -> str:
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, path_type=Path))
-@click.option("--signature", default="", help="what it must show, such as S6/lost-tail")
-@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True)
+@click.option("--signature", default="", help="what the run must still show, such as S6/lost-tail")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    default=2,
+    show_default=True,
+    help="simulations at a time",
+)
 @click.option("--budget", type=click.IntRange(1, 100_000), default=None,
-              help=f"of simulations ({BUDGET}) or real runs ({REAL_BUDGET})")  # fmt: skip
+              help=f"how many simulations ({BUDGET}) or real runs ({REAL_BUDGET})")  # fmt: skip
 @click.option(
     "--env",
     "environment",
     type=Name(["docker", "local", "simulated"]),
     default=None,
-    help="where; by default where the run was, or simulated",
+    help="where to try it; by default where the run was, or simulated",
 )
 @PLUGIN_OPTION
 @STORE
@@ -326,10 +355,9 @@ def shrink(
 ) -> int:
     """Make the schedule of a failing run as small as can be.
 
-    Of a simulated run faults and operations go, by simulations. Of a run of real machines faults
-    go, by repeated real runs, and the output says how often what is left fails. The same command
-    again goes on where the last one was cut off. The script is in the run's folder, for `maxq
-    replay`.
+    It leaves faults out, and in the simulator operations too, and runs what is left. On real
+    machines the output says how often what is left fails. The same command again resumes. The
+    schedule is in the run's folder, for `maxq replay`.
     """
     script, before = script_of(run)
     where = environment or (before.environment if before is not None else "simulated")

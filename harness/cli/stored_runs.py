@@ -20,6 +20,7 @@ from maxq.harness.cli.given.param_types import (
     Name,
     Names,
 )
+from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.given.ticker import Ticker
 from maxq.harness.cli.histories.known_models import consistency_models, known_models
 from maxq.harness.cli.show import described, show, without
@@ -43,36 +44,46 @@ HISTORY = click.argument("run", type=click.Path(exists=True, path_type=Path))
 TRUNCATED = click.option(
     "--allow-truncated", is_flag=True, help="take the readable part of a damaged history"
 )
+FIRST = (
+    *("workload", "model", "consistency", "format_", "engine", "minimal", "power", "explain"),
+    *("fail_on", "allow_truncated", "verbose", "as_json"),
+)
+EPILOG = """
+\b
+Examples:
+  maxq check runs/latest
+  maxq check runs/latest --minimal small
+  maxq check history.edn --workload queue
+  maxq check history.edn --model list-append --consistency serializable
+"""
 
 
-@click.command()
+@click.command(cls=Sectioned, epilog=EPILOG, first=FIRST)
 @HISTORY
 @TRUNCATED
 @click.option(
     "--engine",
     type=Name(ENGINES),
     default=None,
-    help="columns: the default; local: every operation in memory, for --power, --explain and "
-    "checkers of plug-ins that need all; spark: for histories too big for this machine. All say "
-    "the same",
+    help="columns, the default; local, with every operation in memory; spark, for histories too "
+    "big for this machine",
 )
 @click.option(
     "--master",
     default=LOCAL,
     show_default=True,
-    help="where Spark's tasks run, with --engine spark; local: in an embedded session",
+    help="where Spark's tasks run; local: in an embedded session",
 )
 @click.option(
     "--workload",
     type=Names(workloads, "NAME,..."),
     multiple=True,
-    help="what clients did, where RUN is a file and no run's folder",
+    help="what clients did, if RUN is a file",
 )
 @click.option(
     "--model",
     type=Name(known_models, "NAME"),
-    help="judge it by this model, whatever recorded it, and by nothing else: is it linearizable? "
-    "(maxq list models)",
+    help="judge only whether the history is linearizable by this model (`maxq list models`)",
 )
 @click.option(
     "--budget",
@@ -85,27 +96,25 @@ TRUNCATED = click.option(
     "--format",
     "format_",
     type=Name(FOREIGN),
-    help="of the file, for --model; by default found from its first bytes",
+    help="the file's format, for --model; by default found from its first bytes",
 )
 @click.option(
     "--minimal",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="write the operations that suffice for an invalid verdict as a history that is judged "
-    "alone, of each kind of anomaly one; with --model also as a page with a diagram",
+    help="write the smallest part that is INVALID by itself, for each kind of anomaly; with "
+    "--model also a diagram",
 )
 @click.option(
     "--consistency",
     type=Name(consistency_models, "MODEL"),
-    help="what transactions promise, for --model list-append or rw-register: serializable, "
-    "snapshot-isolation, read-committed, ... (a wrong name lists them); by default the strongest "
-    "that can be said of the history",
+    help="what transactions promise, such as serializable or snapshot-isolation; by default the "
+    "strongest that the history allows",
 )
 @click.option(
     "--keys",
     type=Name(lambda: ("sequential", "linearizable")),
-    help="what each register of rw-register promises by itself, which gives more of the order of "
-    "its values",
+    help="what each register of rw-register promises by itself",
 )
 @click.option(
     "--independent",
@@ -127,7 +136,7 @@ TRUNCATED = click.option(
     "--elle-cli",
     metavar="JAR",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="for --model: ask elle-cli also (java -jar JAR), and say both verdicts",
+    help="with --model: also run elle-cli (java -jar JAR), and print both verdicts",
 )
 @PLUGIN_OPTION
 @FAIL_ON_OPTION
@@ -137,15 +146,15 @@ TRUNCATED = click.option(
 @click.option(
     "--power",
     is_flag=True,
-    help="plant wrong answers in the run, and say how many would have been called: takes a minute",
+    help="plant wrong answers in the run, and count how many are caught; takes a minute",
 )
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **given: Any) -> int:
-    """Judge a stored run (its folder) again, also one whose harness was killed.
+    """Judge a stored run again, or a history that another tool recorded.
 
-    The new verdict replaces the stored one, unless the run still goes on or its history is damaged.
-    RUN may also be a history of Jepsen (.edn), a journal (.jsonl) or a table (.parquet); with
-    --model also JSON as elle-cli takes it, and a log of Jepsen.
+    RUN is a run's folder, a history of Jepsen (.edn), a journal (.jsonl) or a table (.parquet).
+    With --model it may also be elle-cli's JSON, or a log of Jepsen. The new verdict replaces the
+    stored one, unless the run is still under way or its history is damaged.
     """
     if given["model"]:
         from maxq.harness.cli.histories.by_model import Asked, check_by_model
@@ -387,8 +396,9 @@ def export(
     settled: bool,
     output: Path | None,
 ) -> int:
-    """Write the history of a run or a file as EDN (for Jepsen), JSON lines or Parquet; with --model
-    for elle-cli, which judges it by: elle-cli --model NAME FILE.
+    """Write the history of a run or a file as EDN (for Jepsen), JSON lines or Parquet.
+
+    With --model it is for elle-cli, which judges it by: elle-cli --model NAME FILE.
 
     RUN may be whatever `maxq check --model` reads.
     """

@@ -40,9 +40,13 @@ Examples:
   maxq test --set broker:flushDiskType=SYNC_FLUSH --nemesis power --env simulated
   maxq test --nemesis kill --plan
 """
+FIRST = (
+    *("environment", "target", "broker_conf", "profile", "mode", "workload", "nemesis"),
+    *("time_limit", "seed", "fail_on", "verbose", "plan"),
+)
 
 
-@click.command(cls=Sectioned, epilog=EPILOG)
+@click.command(cls=Sectioned, epilog=EPILOG, first=FIRST)
 @section("Where", ENVIRONMENT)
 @cluster()
 @load()
@@ -55,12 +59,15 @@ Examples:
     VERBOSE_OPTION,
     click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON"),
 )
-@click.option("--keep", is_flag=True, help="leave a cluster up whose run was not valid")
+@click.option("--keep", is_flag=True, help="leave the cluster up if the run is not valid")
 @click.option(
-    "--plan", is_flag=True, help="say what would be run, and which fault strikes when; run nothing"
+    "--plan", is_flag=True, help="print what would run, and when each fault comes; run nothing"
 )
 def test(**given: Any) -> int:
-    """Run workloads under faults and judge what was recorded."""
+    """Run workloads under faults and judge what was recorded.
+
+    Exit codes: 0 valid, 1 invalid, 2 not all judged.
+    """
     store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
     verbose, accepts = given.pop("verbose"), given.pop("accept_partial")
     fail_on, explain = given.pop("fail_on") or "", given.pop("explain")

@@ -64,9 +64,8 @@ def upgrade_command(
 ) -> int:
     """Try what clusters of two releases do, and clusters that go from one to the other.
 
-    `maxq list upgrades` names them and their groups; all are tried where the name is all. The same
-    command again goes on where the last one was cut off. Exit code 0: every one was run, and is as
-    documented, if it is; 1: one is not; 2: one was not run.
+    `maxq list upgrades` names them and their groups; `all` tries all. The same command again
+    resumes. Exit codes: 0 as documented, 1 one is not, 2 one was not run.
     """
     folder = store.resolve() / "upgrade"
     if not resume:

@@ -400,7 +400,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--broker-sets {self.broker_sets}",
             f"--replicas {self.replicas}",
             f"--time-limit {decimal(self.time_limit_ns)}s",
-            *([f"--lull {decimal(self.lull_ns)}s"] if self.lull_ns else []),
+            *([f"--quiet-period {decimal(self.lull_ns)}s"] if self.lull_ns else []),
             *([f"--interval {decimal(self.interval_ns)}s"] if self.interval_ns else []),
             f"--rate {self.rate!r}".removesuffix(".0"),
             f"--concurrency {self.concurrency}",

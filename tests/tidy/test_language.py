@@ -7,8 +7,11 @@ word; tables are read cell by cell; blocks of code are left out.
 import re
 from collections.abc import Iterator
 
+import click
 import pytest
 from tree_names import ROOT
+
+from maxq.harness.cli.main import cli
 
 WORDS_MAX = 25
 # Ours, and what to write instead; architecture.md has the same as a glossary.
@@ -68,6 +71,25 @@ def complaints(text: str) -> list[str]:
 @pytest.mark.parametrize("name", HELD)
 def test_pages_for_readers_are_plain(name: str) -> None:
     assert complaints((ROOT / name).read_text()) == []
+
+
+OPTIONS_MAX = 14  # twelve, `--help-all` and `--help`
+
+
+@pytest.mark.parametrize("name", cli.list_commands(click.Context(cli)))
+def test_help_is_plain_and_short(name: str) -> None:
+    """Each command and each option says what it is for, and `--help` shows what matters."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    for text in (command.help, *(option.help for option in options)):
+        assert text, [o.opts for o in options if not o.help]
+        assert complaints(text) == []
+    shown = click.Context(command, info_name=name).get_help()
+    rows = [line for line in shown.splitlines() if re.match(r"  -", line)]
+    assert len(rows) <= OPTIONS_MAX
+    every = any("--help-all" in option.opts for option in options)
+    assert every or len(options) < OPTIONS_MAX
 
 
 def test_the_rule_sees_what_it_forbids() -> None:

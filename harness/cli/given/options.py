@@ -54,7 +54,7 @@ ENVIRONMENT = click.option(
     type=Name(ENVIRONMENTS),
     default=AUTO,
     show_default=True,
-    help="where the nodes run; auto: the first of these that can do what is asked, here and now",
+    help="where the nodes run; auto: the first of these that works here",
 )
 TARGET = (
     click.option(
@@ -62,15 +62,15 @@ TARGET = (
         type=Target(),
         default=REFERENCE,
         show_default=True,
-        help="what runs: our reference, rocketmq:RELEASE such as rocketmq:5.5.0, or rocketmq:DIR, "
-        "an unpacked distribution or a build of your own",
+        help="what to test: our reference, a release such as rocketmq:5.5.0, or rocketmq:DIR with "
+        "your own build",
     ),
     RELEASE_OPTION,
     click.option(
         "--mutant",
         type=Name(mutants.names, "NAME"),
         default=None,
-        help="a seeded bug of the reference, to see the checkers catch it (`maxq list mutants`)",
+        help="a seeded bug of the reference, for the checkers to catch (`maxq list mutants`)",
     ),
     PLUGIN_OPTION,
 )
@@ -80,56 +80,55 @@ SETTINGS = (
         type=Alias(PROFILES),
         default=None,
         show_default="safe, sync in --mode pair; shipped with files of settings",
-        help="what the brokers promise (`maxq list profiles`)",
+        help="a set of settings by what they promise (`maxq list profiles`)",
     ),
     click.option(
         "--broker-conf",
         type=SettingsFiles(Role.BROKER),
         multiple=True,
         metavar="PATH",
-        help="your broker.conf: of all brokers, or, repeated, of one broker each; or a folder with "
-        "files of brokers, controllers and name servers. Mode, roles and counts follow from it; "
-        "names, addresses and paths are Max-Q's own",
+        help="your broker.conf, one for all brokers or one each; or a folder with the files of all "
+        "nodes. Mode, roles and counts follow from it",
     ),
     click.option(
         "--controller-conf",
         type=SettingsFiles(Role.CONTROLLER),
         multiple=True,
         metavar="PATH",
-        help="your controller.conf, of all controllers or of one each",
+        help="your controller.conf, one for all controllers or one each",
     ),
     click.option(
         "--namesrv-conf",
         type=SettingsFiles(Role.NAMESRV),
         multiple=True,
         metavar="PATH",
-        help="your namesrv.conf, of all name servers or of one each",
+        help="your namesrv.conf, one for all name servers or one each",
     ),
     click.option(
         "--by-address",
         is_flag=True,
-        help="nodes know name servers and controllers by address, so that change-address leaves "
-        "these alone; follows from namesrvAddr of a file",
+        help="nodes know name servers and controllers by address, so these keep theirs; a file's "
+        "namesrvAddr decides it too",
     ),
     click.option(
         "--set",
         "keys",
         type=Setting(),
         multiple=True,
-        help="one more setting of RocketMQ, such as broker:flushDiskType=SYNC_FLUSH",
+        help="one setting of RocketMQ, such as broker:flushDiskType=SYNC_FLUSH; can be repeated",
     ),
     click.option(
         "--timing",
         type=Name(["fast", "stock"]),
         default="fast",
         show_default=True,
-        help="fast: periods and time-outs of 1 to 3 s, so that more happens in a run; stock: what "
-        "RocketMQ ships; what a file or --set says comes before both",
+        help="fast: periods and time-outs of 1 to 3 s, so that more happens; stock: RocketMQ's "
+        "own. A file or --set overrides both",
     ),
     click.option(
         "--topic-attributes",
         default="",
-        help="of the workloads' topics, such as +message.type=NORMAL",
+        help="attributes of the workloads' topics, such as +message.type=NORMAL",
     ),
 )
 TOPOLOGY = (
@@ -138,49 +137,56 @@ TOPOLOGY = (
         type=Name(list(MODES)),
         default=None,
         show_default="controllers, or what files of settings say",
-        help="who says which broker is master: controllers, or, in a pair, its settings, for good "
-        "(the first replica of each set)",
+        help="who decides which broker is master: controllers, or in a pair the broker's own "
+        "settings",
     ),
     click.option(
         "--controllers",
         type=click.IntRange(1, 9),
         default=None,
         show_default="3, none in --mode pair",
+        help="how many controllers",
     ),
-    click.option("--namesrvs", type=click.IntRange(1, 9), default=None, show_default="1"),
+    click.option(
+        "--namesrvs",
+        type=click.IntRange(1, 9),
+        default=None,
+        show_default="1",
+        help="how many name servers",
+    ),
     click.option(
         "--embedded-controllers",
         "embedded",
         is_flag=True,
-        help="controllers run in the name servers (enableControllerInNamesrv=true), of which there "
-        "are then as many at least",
+        help="controllers run in the name servers (enableControllerInNamesrv=true)",
     ),
     click.option(
         "--broker-sets",
         type=click.IntRange(1, 50),
         default=None,
         show_default="1, 2 in --mode pair",
+        help="how many broker sets",
     ),
     click.option(
         "--replicas",
         type=click.IntRange(1, 9),
         default=None,
         show_default="3, 2 in --mode pair",
-        help="of each broker set",
+        help="how many brokers each set has",
     ),
     click.option(
         "--learners",
         type=click.IntRange(0, 8),
         default=None,
         show_default="0",
-        help="of the replicas of each set, fewer than all: they copy and join no SyncStateSet",
+        help="how many replicas of each set only copy, and join no SyncStateSet",
     ),
 )
 PLACES = (
     click.option(
         "--base-image",
         default="",
-        help="an image of the docker engine to build on, instead of the public one",
+        help="a Docker image to build on, instead of the public one",
     ),
     click.option(
         "--store",
@@ -196,13 +202,15 @@ FAULTS = (
         type=Duration(),
         default=None,
         show_default="2s, and 5s more for each other fault",
-        help="from the end of a fault to the next one of its kind, about",
+        help="about how long from the end of a fault to the next of its kind",
     ),
     click.option(
+        "--quiet-period",
         "--lull",
+        "lull",
         type=Duration(),
         default=None,
-        help="clients and the nemesis do nothing for so long, after each 15 s",
+        help="how long clients and faults rest after each 15 s",
     ),
 )
 CLIENTS = (
@@ -225,7 +233,7 @@ CLIENTS = (
         type=click.IntRange(0, THREADS_MAX),
         default=0,
         show_default=True,
-        help="client threads of the workload queue that stay with one broker, whatever routes say",
+        help="client threads of the workload queue that stay with one broker",
     ),
     click.option(
         "--topics",
@@ -247,22 +255,20 @@ CLIENTS = (
         type=click.IntRange(0, 9),
         default=0,
         show_default=True,
-        help="how often senders of the workload queue try another broker set, as "
-        "retryTimesWhenSendFailed; each try is an operation of its own",
+        help="how often senders try another broker set, as retryTimesWhenSendFailed; each try is "
+        "one operation",
     ),
     click.option(
         "--send-timeout",
         "send_timeout_ns",
         type=Duration(),
         default=None,
-        help="how long they wait for an answer, as sendMsgTimeout  [default: 6s, longer than "
-        "brokers wait for slaves and disks]",
+        help="how long senders wait for an answer, as sendMsgTimeout  [default: 6s]",
     ),
     click.option(
         "--latency-fault-tolerance",
         is_flag=True,
-        help="they keep away for a while from a broker set that failed or was slow, as "
-        "sendLatencyFaultEnable",
+        help="senders avoid a broker set that failed or was slow, as sendLatencyFaultEnable",
     ),
     click.option(
         "--poll-routes",
@@ -277,7 +283,7 @@ CLIENTS = (
         "--calm",
         "constant_latency",
         is_flag=True,
-        help="simulated: every packet takes the same time",
+        help="in the simulator every packet takes the same time",
     ),
 )
 RUN = (
@@ -289,15 +295,18 @@ RUN = (
         help="how long clients and faults run",
     ),
     click.option(
-        "--seed", type=click.IntRange(0, SEED_MAX), default=None, help="default: a random one"
+        "--seed",
+        type=click.IntRange(0, SEED_MAX),
+        default=None,
+        help="draws the schedule and the load; by default a random one",
     ),
     click.option(
         "--ending",
         type=Name(["current", "each-replica"]),
         default="current",
         show_default=True,
-        help="read every queue from the master that there is at the end, or make each replica "
-        "master in turn",
+        help="at the end read every queue from its master, or from each replica made master in "
+        "turn",
     ),
 )
 
@@ -334,8 +343,8 @@ def load(
         multiple=True,
         default=nemesis,
         show_default=shown or ",".join(nemesis),
-        help="faults, joined by commas or repeated (`maxq list nemeses`); all; none; "
-        "partition-then-kill strikes in that order",
+        help="faults, joined by commas (`maxq list nemeses`); all; none; partition-then-kill comes "
+        "in that order",
     )
     clients = click.option(
         "--workload",
@@ -343,7 +352,7 @@ def load(
         multiple=True,
         default=workload,
         show_default=",".join(workload),
-        help="what clients do, joined by commas or repeated (`maxq list workloads`)",
+        help="what clients do, joined by commas (`maxq list workloads`)",
     )
 
     def decorate(command: Any) -> Any:

@@ -292,8 +292,7 @@ PLUGIN_OPTION = click.option(
     is_eager=True,
     expose_value=False,
     callback=with_plugins,
-    help="a module of workloads, faults, checkers or targets of your own (docs/plugins.md); those "
-    "of installed plug-ins are there by themselves",
+    help="a module with your own workloads, faults, checkers or targets (docs/plugins.md)",
 )
 
 RELEASE_OPTION = click.option(
@@ -302,22 +301,21 @@ RELEASE_OPTION = click.option(
     type=Releases(),
     default=(),
     metavar="NODE=RELEASE,...",
-    help="of components or nodes that are not of the target's release, such as "
-    "controller=5.1.0,b0-1=reference",
+    help="releases of single components or nodes, such as controller=5.1.0,b0-1=reference",
 )
 
 FAIL_ON_OPTION = click.option(
     "--fail-on",
     type=Name(FAIL_ON),
     default=None,
-    help="exit with 1 also for what the settings do not promise: lost messages, what was shown and "
-    "then gone or in another order, or anything that is measured",
+    help="exit with 1 although the settings promise nothing: for lost messages, for stale or "
+    "reordered reads, or for any finding",
 )
 
 EXPLAIN_OPTION = click.option(
     "--explain",
     is_flag=True,
-    help="of a simulated run: try which faults its findings need, by repeating it without some",
+    help="find out which faults the findings need, by repeating a simulated run without some",
 )
 TRIES_MAX = 20
 TRY_FIX_OPTION = click.option(
@@ -332,11 +330,11 @@ TRY_FIX_OPTION = click.option(
 ACCEPT_PARTIAL_OPTION = click.option(
     "--accept-partial",
     is_flag=True,
-    help="a run that a signal cuts short ends with its verdict's exit code, not with the signal's",
+    help="a run that a signal ends early exits with its verdict's code, not the signal's",
 )
 VERBOSE_OPTION = click.option(
     "--verbose",
     "-v",
     is_flag=True,
-    help="also every finding with its story, every claim, every act and recovery",
+    help="print every finding with its explanation, every claim, fault and recovery",
 )
