@@ -62,6 +62,8 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
     "This machine": {
         "list": Place(f"{HERE}.listing", "list_command",
                       "List the kinds of things there are, or one kind, a line each."),
+        "schema": Place(f"{HERE}.histories.schemas", "schema_command",
+                        "Print the JSON schema of results, schedules or campaigns."),
         "doctor": Place(f"{HERE}.machine", "doctor_command",
                         "Try which environments work here, and say how to fix the others."),
         "up": Place(f"{HERE}.machine", "up",

@@ -32,6 +32,7 @@ from maxq.harness.report.evidence import Evidence
 from maxq.harness.run import execute, judging, plugins, provenance
 from maxq.harness.run.execute import planned, run_in_world
 from maxq.harness.run.explained import Explained
+from maxq.harness.run.files import result_file
 from maxq.harness.run.judging import absent
 from maxq.harness.run.lifecycle import ZERO_WALL_MS
 from maxq.harness.run.process import room
@@ -165,6 +166,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         run = Run(self.stored.path)
         said = summary.headline(self.results, self.context)
         results = {**self.results.to_json(), "verdict": said, "repeat": self.repeat}
+        results["schema"] = result_file.SCHEMA
         results["target"] = self.options.running
         results["first"] = [{**msgspec.to_builtins(r), "text": r.text()} for r in self.rows]
         results["faults"] = faults_in_short(self.stored.history)

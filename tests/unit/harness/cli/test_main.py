@@ -31,6 +31,7 @@ from maxq.harness.contracts.environment import (
 from maxq.harness.contracts.terminal import program
 from maxq.harness.environments.choose import Facts
 from maxq.harness.run import doctor, execute, stored_run
+from maxq.harness.run.files.result_file import SCHEMA, ResultFile
 from maxq.harness.schedule.options import Options
 from maxq.histories.op import NEMESIS, Op
 from maxq.histories.store import RESULTS, RESULTS_EDN, Run, RunStore, open_run
@@ -79,6 +80,21 @@ def test_a_valid_run_says_how_to_repeat_it(
     assert "commit:  " in out
     assert "\x1b" not in out + err, "colour and cursor movement only on a terminal"
     assert "starting 5 nodes" in err
+
+
+def test_what_is_stored_is_what_the_schema_says(valid_run: Path, invalid_run: Path) -> None:
+    for run in (valid_run, invalid_run):
+        stored = msgspec.json.decode((run / RESULTS).read_bytes(), type=ResultFile)
+        assert stored.schema == SCHEMA
+        assert stored.first or stored.valid is True
+
+
+@pytest.mark.parametrize("kind", ["results", "schedule", "campaign"])
+def test_a_schema_has_a_version(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = maxq(capsys, "schema", kind)
+    found = json.loads(out)
+    assert (code, found["$id"].rpartition(":")[0]) == (0, f"maxq:{kind}")
+    assert found["$defs"]
 
 
 def test_a_run_that_could_do_nothing_is_unknown(
