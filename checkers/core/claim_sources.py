@@ -214,7 +214,7 @@ DECISIONS: dict[str, Decision] = {
     "O1": Decision(
         f"{CODE}: nothing is promised in writing, slaves copy offsets about every 10 s",
         "5.5.0's slaves cannot read the copy once any consumer has pulled (#10284), so that after "
-        "a fail-over a group begins anew: that breaks the claim.",
+        "a fail-over a group starts over: that breaks the claim.",
     ),
     "E1": Decision(
         f"{DOCUMENT}, SlaveActingMasterMode.md, that an acting slave delivers delayed messages; "

@@ -63,8 +63,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S2",
-        promise="A broker keeps its id as long as its store, over restarts and changes of address; "
-        "a controller knows no id that no broker ever had.",
+        promise="A broker keeps its id as long as its store, over restarts and changes of "
+        "address. A controller knows no id that no broker ever had.",
         source=HA,
         of_controllers=True,
         grounds=(CONTROLLER, BROKER),
@@ -79,8 +79,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S2b",
-        promise="A controller knows a broker at the address where it answers, once the broker has "
-        "been undisturbed, and able to reach a controller, for the recovery bound.",
+        promise="A controller knows a broker at the address where it answers. The broker must "
+        "have been undisturbed, and able to reach a controller, for the recovery bound.",
         source=HA,
         of_stores=True,
         grounds=(CONTROLLER, BROKER, RECOVERY),
@@ -107,8 +107,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S3b",
         promise="Whoever is asked for a set's master and SyncStateSet answers as one register "
-        "would: with what a controller, a broker that leads or an answer to an order to elect had "
-        "shown before, or with a later state; a later state has no lower master epoch.",
+        "would. The answer is what a controller, a leading broker or an ordered "
+        "election had shown before, or a later state. A later state has no lower master "
+        "epoch.",
         source="decided here",
         of_controllers=True,
         grounds=(CONTROLLER,),
@@ -288,7 +289,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S11b",
-        promise="A log grows only by what clients send: while no client sends, no epoch of any "
+        promise="A log grows only by what clients send. While no client sends, no epoch of any "
         "replica grows beyond what its master first had of it.",
         source="decided here",
         of_stores=True,
@@ -310,7 +311,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S13",
         promise="Every queue takes messages and gives them back within the recovery bound after "
-        "the last heal: 20 s with fast timing, 60 s with stock timing.",
+        "the last heal. The bound is 20 s with fast timing, 60 s with stock timing.",
         source=HA,
         of_stores=True,
         of_replicas=True,
@@ -344,10 +345,11 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S13d",
-        promise="A set takes messages during faults that leave connected a majority of the "
-        "controllers, the name servers that answer, a member of the SyncStateSet and as many "
-        "replicas as must acknowledge, while no node is degraded (slow, its disk full or its store "
-        "damaged): some send succeeds later than the recovery bound after the last change.",
+        promise="A set takes messages during faults that leave enough of the cluster connected: "
+        "some send succeeds later than the recovery bound after the last change. Enough "
+        "is a majority of the controllers, the name servers that answer, a member of "
+        "the SyncStateSet, and the replicas that must acknowledge. No node may be "
+        "degraded: slow, its disk full or its store damaged.",
         source="decided here",
         of_stores=True,
         of_replicas=True,
@@ -376,9 +378,10 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S14b",
-        promise="A silent member leaves the SyncStateSet within catch-up limit, check period and "
-        "margin, while its master runs and controllers answer; 20 s later where no client writes, "
-        "or where another silent member has the whole log.",
+        promise="A silent member leaves the SyncStateSet within catch-up limit, check period "
+        "and margin, while its master runs and controllers answer. It may take 20 s "
+        "longer where no client writes, or where another silent member has the whole "
+        "log.",
         source=HA,
         needs=(ALL_ACK,),
         of_stores=True,
@@ -409,10 +412,11 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S16",
-        promise="A master that leads alone, without loss of power and without a transient store "
-        "pool, loses no acknowledged message, whatever else is set; an offset keeps its message, "
-        "readers neither skip nor go back, and a producer's messages keep their order. A log holds "
-        "each message once, and a consumer reads only what was sent, at any time.",
+        promise="A master that leads alone loses no acknowledged message, whatever else is set, "
+        "without loss of power and without a transient store pool. An offset keeps its "
+        "message, readers neither skip nor go back, and a producer's messages keep "
+        "their order. At any time a log holds each message once, and a consumer reads "
+        "only what was sent.",
         source=HA,
         needs=(NO_POOL,),
         of_stores=True,
@@ -467,9 +471,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N3",
-        promise="A route shows a broker set as the name server has it, but for the smallest id of "
-        "one without a master, which it may show as master if its brokers know acting masters and "
-        "nobody may write to it.",
+        promise="A route shows a broker set as the name server has it. It may show the smallest "
+        "id of a set without a master as master, if its brokers know acting masters and "
+        "nobody may write.",
         source=ROUTES,
         in_pairs=(),
         grounds=(NAMESRV,),
@@ -479,7 +483,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="N4",
         promise="A name server drops a broker that is silent within the time-out that it "
-        "registered, a scan and 2 s, whoever else of its set goes on, while nobody is cut off.",
+        "registered, a scan and 2 s, while nobody is cut off. Who else of its set still "
+        "runs does not matter.",
         source=ROUTES,
         in_pairs=(),
         grounds=(NAMESRV, BROKER, RECOVERY),
@@ -490,10 +495,10 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N5",
-        promise="A name server drops a broker whose process is gone within the bound for a silent "
-        "member, while the name server is undisturbed and no cut parts them; if the broker had "
-        "been listed anew since it was started, or it and the controllers had been undisturbed for "
-        "the recovery bound.",
+        promise="A name server drops a broker whose process is gone within the bound for a "
+        "silent member. The name server must be undisturbed, and no cut part them. The "
+        "broker must have been listed since it was started, or it and the controllers "
+        "have been undisturbed for the recovery bound.",
         source=ROUTES,
         grounds=(NAMESRV, RECOVERY),
         undisturbed=True,
@@ -504,8 +509,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="N6",
         promise="A name server lists a slave that runs, once both have been undisturbed for the "
-        "recovery bound and no cut parts them; after a start, if the slave was listed anew, or the "
-        "controllers have been undisturbed as long.",
+        "recovery bound and no cut parts them. After a start the slave must have been "
+        "listed again, or the controllers have been undisturbed as long.",
         source=ROUTES,
         of_stores=True,
         grounds=(NAMESRV, RECOVERY),
@@ -516,8 +521,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N7",
-        promise="A broker whose connections with a name server were reset is listed there again "
-        "within the period in which it registers and 5 s, if both were undisturbed since.",
+        promise="A broker whose connections with a name server were reset is listed there "
+        "again, if both were undisturbed since. It may take the period in which it "
+        "registers and 5 s.",
         source=ROUTES,
         of_stores=True,
         in_pairs=(),
@@ -543,8 +549,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="N9",
         promise="Two name servers have the same table of a broker set, with all faults healed, "
-        "once neither has changed for the longer of an eviction and 2 s, and the period in which "
-        "brokers register and 5 s.",
+        "once neither has changed for a while. That is the longer of an eviction and 2 "
+        "s, and the period in which brokers register and 5 s.",
         source=ROUTES,
         of_stores=True,
         in_pairs=(),
@@ -556,9 +562,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N10",
-        promise="A name server lists a master as master under the conditions of N6, once it has "
-        "led for the recovery bound or was listed so before, while controllers know of no newer "
-        "epoch.",
+        promise="A name server lists a master as master under the conditions of N6, while "
+        "controllers know of no newer epoch. The master must have led for the recovery "
+        "bound, or have been listed so before.",
         source=ROUTES,
         of_stores=True,
         grounds=(NAMESRV, RECOVERY),
@@ -569,9 +575,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N11",
-        promise="A name server that was started lists each registered broker that runs, within "
-        "the period in which brokers register and 5 s, if both were undisturbed since, and no "
-        "broker that had gone before.",
+        promise="A name server that was started lists each registered broker that runs, if both "
+        "were undisturbed since. It may take the period in which brokers register and 5 "
+        "s. It lists no broker that had gone before.",
         source=ROUTES,
         of_stores=True,
         in_pairs=(),
@@ -583,9 +589,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N12",
-        promise="Once a silent master must have been dropped, routes show the smallest slave that "
-        "runs as master, if nothing was done to the set's slaves and the name server for the "
-        "recovery bound.",
+        promise="Once a silent master must have been dropped, routes show the smallest slave "
+        "that runs as master. The set's slaves and the name server must have been "
+        "undisturbed for the recovery bound.",
         source=ROUTES,
         needs=(ACTS, SHOWS),
         in_pairs=(ACTS, SHOWS),
@@ -597,8 +603,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N13",
-        promise="A name server that lists the master of an epoch lists nobody of an older one in "
-        "its place, while nothing is done to either and controllers know of no newer epoch.",
+        promise="A name server that lists the master of an epoch lists nobody of an older one "
+        "in its place. Both must be undisturbed, and controllers know of no newer "
+        "epoch.",
         source=ROUTES,
         of_stores=True,
         of_controllers=True,
@@ -610,8 +617,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="B13",
-        promise="A broker deletes no acknowledged message that is younger than its retention: from "
-        "the first one that is young on, a queue can be read from its begin to its end.",
+        promise="A broker deletes no acknowledged message that is younger than its retention. "
+        "From the first such message on, a queue can be read to its end.",
         source="decided here",
         needs=(WHOLE,),
         of_stores=True,
@@ -634,8 +641,8 @@ CLAIMS: tuple[Claim, ...] = (
     *ESCAPE,
     Claim(
         id="L1",
-        promise="A set in strict mode grants one queue's lock to two clients at least a lease, "
-        "less 2 s, apart, unless the lock was released in between.",
+        promise="In strict mode a set grants one queue's lock to two clients at least a lease, "
+        "less 2 s, apart. Excepted is a lock that was released in between.",
         source=QUEUE_LOCKS,
         needs=(STRICT,),
         in_pairs=(STRICT,),
@@ -664,9 +671,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="L3",
-        promise="Not in strict mode: one process of a broker grants one queue's lock to two "
-        "clients at least a lease, less 2 s, apart, unless the lock was released there in "
-        "between.",
+        promise="Without strict mode one process of a broker grants one queue's lock to two "
+        "clients at least a lease, less 2 s, apart. Excepted is a lock that was "
+        "released there in between.",
         source=QUEUE_LOCKS,
         needs=(NOT_STRICT,),
         in_pairs=(NOT_STRICT,),
@@ -677,9 +684,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="L4",
-        promise="Not in strict mode: once nothing was done to brokers and name servers for as long "
-        "as a master takes to return, routes are read again and locks renewed, clients that follow "
-        "routes do not hold one queue's lock at a time.",
+        promise="Without strict mode clients that follow routes do not hold one queue's lock at "
+        "a time. Brokers and name servers must have been undisturbed long enough for a "
+        "master to return, routes to be read again and locks to be renewed.",
         source=QUEUE_LOCKS,
         needs=(NOT_STRICT,),
         in_pairs=(NOT_STRICT,),
@@ -691,9 +698,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="L6",
-        promise="While the brokers of a set that run are a majority of it, a lock is granted to "
-        "somebody later than a lease and the recovery bound after the last grant, whoever else of "
-        "the set is silent, and nobody is cut off.",
+        promise="While a majority of a set's brokers run, somebody is granted a lock later than "
+        "a lease and the recovery bound after the last grant. It does not matter who "
+        "else of the set is silent; nobody may be cut off.",
         source=QUEUE_LOCKS,
         needs=(STRICT,),
         in_pairs=(STRICT,),
@@ -717,8 +724,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="L8",
-        promise="A lock for which nobody else has asked for longer than its lease is granted, with "
-        "the cluster healed, in a run whose faults only end, hold and start processes.",
+        promise="A lock for which nobody else has asked for longer than its lease is granted. "
+        "The cluster must be healed, and the run's faults only end, hold and start "
+        "processes.",
         source=QUEUE_LOCKS,
         needs=(STRICT,),
         in_pairs=(STRICT,),
@@ -730,8 +738,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="L9",
-        promise="So is one that its only holder has given back 2 s before, if it had been granted "
-        "when nobody else had asked for it for longer than its lease.",
+        promise="A lock that its only holder has given back 2 s before is granted too. It must "
+        "have been granted when nobody else had asked for it for longer than its lease.",
         source=QUEUE_LOCKS,
         needs=(STRICT,),
         in_pairs=(STRICT,),

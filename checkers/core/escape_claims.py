@@ -10,9 +10,9 @@ from maxq.histories.grounds import RECOVERY
 ESCAPE: tuple[Claim, ...] = (
     Claim(
         id="E1",
-        promise="An acknowledged delayed message is delivered; of a pair whose master is gone for "
-        "longer than the recovery bound and 10 s, and whose slave may send it on, elsewhere, "
-        "while name servers and another broker set run and nobody is cut off.",
+        promise="An acknowledged delayed message is delivered. Another broker set delivers it "
+        "if a pair's master is gone for the recovery bound and 10 s, and its slave may "
+        "send it on. Name servers and the other set must run, and nobody be cut off.",
         source=PAIRS,
         needs=KEPT,
         after_power=(SYNCED,),
@@ -38,8 +38,8 @@ ESCAPE: tuple[Claim, ...] = (
     ),
     Claim(
         id="E3",
-        promise="An acknowledged delayed message that no slave had a copy of when its master went "
-        "away is delivered once the master is back, its disk intact.",
+        promise="An acknowledged delayed message that no slave had a copy of when its master "
+        "went away is delivered once the master is back. Its disk must be intact.",
         source=PAIRS,
         needs=(ACTS,),
         after_power=(SYNCED,),
@@ -62,8 +62,9 @@ ESCAPE: tuple[Claim, ...] = (
     ),
     Claim(
         id="E5",
-        promise="A delayed message that was delivered is not delivered again once nothing was done "
-        "to its broker set and the name servers for 30 s after it was read (RocketMQ: 75 s).",
+        promise="A delayed message that was delivered is not delivered again. Its broker set "
+        "and the name servers must have been undisturbed for 30 s after it was read "
+        "(RocketMQ: 75 s).",
         source=PAIRS,
         needs=KEPT,
         after_power=(SYNCED,),
@@ -87,9 +88,10 @@ ESCAPE: tuple[Claim, ...] = (
     ),
     Claim(
         id="E7",
-        promise="An acknowledged half message whose commit was lost, or never sent, is delivered "
-        "once a producer was asked; of a pair whose master is gone for longer than the recovery "
-        "bound and twice the time that brokers take to ask, elsewhere, as in E1.",
+        promise="An acknowledged half message whose commit was lost, or never sent, is "
+        "delivered once a producer was asked. Another broker set delivers it, as in E1, "
+        "if a pair's master is gone for the recovery bound and twice the brokers' time "
+        "to ask.",
         source=PAIRS,
         needs=KEPT,
         after_power=(SYNCED,),
@@ -111,8 +113,9 @@ ESCAPE: tuple[Claim, ...] = (
     ),
     Claim(
         id="E9",
-        promise="A message of a committed transaction is delivered once, and at most once more for "
-        "each broker that was ended and each answer about it that a client did not get.",
+        promise="A message of a committed transaction is delivered once. It may be delivered "
+        "once more for each broker that ended, and for each answer about it that a "
+        "client did not get.",
         source=PAIRS,
         needs=KEPT,
         after_power=(SYNCED,),

@@ -13,8 +13,9 @@ RETURNS = "docs/spec/acting-master.md 8.4"
 PAIR_CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="A1",
-        promise="Once a pair's master is gone for longer than the bound for a silent member, the "
-        "smallest slave that runs acts for it, while name servers run and nobody is cut off.",
+        promise="Once a pair's master is gone for longer than the bound for a silent member, "
+        "the smallest slave that runs acts for it. Name servers must run, and nobody be "
+        "cut off.",
         source=PAIRS,
         needs=(ACTS,),
         in_pairs=(ACTS,),
@@ -72,8 +73,9 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="A5",
-        promise="Consumers read from the slave that acts for a lost master, up to what it held of "
-        "what was acknowledged, from 5 s after the bound of A1 on, under its conditions.",
+        promise="Consumers read from the slave that acts for a lost master, up to what it held "
+        "of what was acknowledged. This begins 5 s after the bound of A1, under its "
+        "conditions.",
         source=PAIRS,
         needs=(ACTS, READS),
         after_power=(SYNCED,),
@@ -120,7 +122,8 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="A11",
         promise="A slave that runs beside its master copies its log again, at the latest 35 s "
-        "after a fault (20 s with fast timing), while name servers run and nobody is cut off.",
+        "after a fault (20 s with fast timing). Name servers must run, and nobody be "
+        "cut off.",
         source=PAIRS,
         needs=(ACTS,),
         after_power=(SYNCED,),
@@ -146,8 +149,9 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="P2",
-        promise="A pair's master does not stay isolated for longer than three evictions and 10 s a "
-        "slave, while name servers run, nobody is cut off and no slave's log is longer.",
+        promise="A pair's master does not stay isolated for longer than three evictions and 10 "
+        "s a slave. Name servers must run, nobody be cut off, and no slave's log be "
+        "longer.",
         source=RETURNS,
         needs=(ACTS,),
         in_pairs=(ACTS,),
@@ -159,8 +163,8 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="P3",
-        promise="Nor does it for longer than that where a cut parts it from a slave, while name "
-        "servers run and none is cut off from a broker.",
+        promise="The bound of P2 also holds where a cut parts the master from a slave. Name "
+        "servers must run, and none be cut off from a broker.",
         source=RETURNS,
         needs=(ACTS,),
         in_pairs=(ACTS,),
@@ -173,8 +177,8 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="P4",
         promise="A pair's master that is online again knows every offset that a slave took and "
-        "acknowledged while it was away, unless that slave was struck since, or cut off from it or "
-        "a name server.",
+        "acknowledged while it was away. Excepted is a slave that was disturbed since, "
+        "or cut off from the master or a name server.",
         source=RETURNS,
         needs=(ACTS, PRE_ONLINE),
         in_pairs=(ACTS, PRE_ONLINE),
@@ -186,8 +190,8 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="P5",
-        promise="A pair's master that is started again knows every offset that it acknowledged "
-        "7.5 s before it was struck (RocketMQ: 10 s), when it had written it.",
+        promise="A pair's master that is started again knows every offset that it had written. "
+        "It must have acknowledged it 7.5 s before it went down (RocketMQ: 10 s).",
         source=RETURNS,
         needs=(ACTS,),
         in_pairs=(ACTS,),
@@ -200,9 +204,9 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="P6",
-        promise="A fail-over takes back no offset that a pair's master acknowledged so long before "
-        "it was struck that its slave could copy and write it (30 s, of RocketMQ 75 s), while both "
-        "and the name servers were undisturbed.",
+        promise="A fail-over takes back no offset that a pair's master acknowledged long enough "
+        "before it went down that its slave could copy and write it. That is 30 s, for "
+        "RocketMQ 75 s, in which both and the name servers were undisturbed.",
         source=RETURNS,
         needs=(ACTS,),
         in_pairs=(ACTS,),

@@ -18,13 +18,13 @@ What Max-Q decides. Written by `python -m maxq.checkers.judgement.claims_page`; 
 
 Of each run a claim is one of five:
 
-- **kept**: it could have been broken, and was not;
-- **broken**: the history proves an anomaly of it;
-- **not promised**: the run's settings do not make it; what was found is measured, and reported too;
-- **no occasion**: nothing could have broken it (no election took place, no node was silent for long
-  enough);
-- **not judged**: it could have been broken, and the history cannot decide: an answer that it rests
-  on is missing, or what happened was not seen. The verdict says which, and what to change.
+- **kept**: it could have been broken, and was not.
+- **broken**: the history proves an anomaly of it.
+- **not promised**: the run's settings do not make it. What was found is measured, and reported.
+- **not covered**: nothing could have broken it, such as an election that never came. Files say
+  `no occasion`.
+- **not judged**: the history cannot decide, as an answer is missing or an event was not seen. The
+  verdict says which, and what to change.
 
 What each checker finds when a claim is broken is in [anomalies.md](anomalies.md). A mutant is a
 reference that is wrong on purpose and must be caught by the claim's checker.
@@ -40,22 +40,23 @@ Settings are the release's defaults, then the profile, then what `--set` says; w
 a set differ, the weakest counts. The name of a profile decides nothing. What counts only in a run
 that lost power is marked ⚡. `minInSyncReplicas` (without `allAckInSyncStateSet` also
 `inSyncReplicas`) says how many copies an acknowledged message has; `inSyncReplicas` by itself
-promises nothing against loss, since who is elected need not be among those that acknowledged. A key
-that was set by hand and that this table does not know is named in the verdict.
+promises nothing against loss, since who is elected need not be among those that acknowledged. The
+verdict names each key that was set by hand and is not in this table.
 
 | Key | Default | Values, the weakest first |
 |---|---|---|
 """
 
 _OF_STORES = """
-Nor does a run promise {} any more once a broker ran on a copy of another one's store, under its id,
-while that one was away, once the last member of a SyncStateSet had lost its store, or once a broker
-whose store was removed became master with no log (where `enableElectUncleanMaster=true`; the set
-has no topic left): its line then says which, and what was measured. That such a copy is refused
-while the owner lives (S1), and that an epoch has one master (S5), is promised all the same. {} are
-not promised where a broker that refused its damaged store got no other one: its set has a replica
-fewer for good. {} are not promised where the stores of most controllers were removed at once, as
-the upgrade to 5.1.1 has it: ids and epochs begin anew then.
+These claims are no longer promised after one of three accidents: {}. A broker ran on a copy of
+another one's store, under its id, while that one was away. The last member of a SyncStateSet lost
+its store. Or, with `enableElectUncleanMaster=true`, a broker without a store became master, and the
+set has no topic left. The claim's line says which, and what was measured. That such a copy is
+refused while the owner lives (S1), and that an epoch has one master (S5), is still promised.
+
+Where a broker refused its damaged store and got no other one, its set has a replica fewer for good.
+These claims are not promised then: {}. As in the upgrade to 5.1.1, the stores of most controllers
+may be removed at once, and ids and epochs start over. These claims are not promised then: {}.
 """
 _IN_PAIRS = """
 ## Without controllers
@@ -90,9 +91,9 @@ by what they hold.
 _GROUNDS = """
 ## What a verdict rests on
 
-Each run declares these answers when it begins (`histories/grounds.py`) and ticks them off. A claim
-is kept only if all grounds of its kinds are whole, and the run's last line says that it ended.
-A node that ended by itself (S15) cannot answer: that is recorded, and counts instead.
+Each run declares this evidence when it begins (`histories/grounds.py`) and ticks it off. A claim
+is kept only if all its evidence is there, and the run's last line says that it ended. A node that
+ended by itself (S15) cannot answer; that is recorded, and counts instead.
 
 | Kind | What |
 |---|---|

@@ -31,7 +31,7 @@ UNPLANTED: Mapping[str, str] = {
     "S8b": "lists of epochs of whole logs; single answers about them are planted under S8 and S8c",
     "S10": "readings that are lost are planted under S6",
     "S11b": "a log that grows by itself looks like one that clients write to, but at rest",
-    "S13d": "no single answer breaks it: a set has to refuse every send of a lull",
+    "S13d": "no single answer breaks it: a set has to refuse every send of a quiet period",
     "S15": "that a process has ended is seen by the run itself, which no answer can hide",
     "S16": "what is planted under S6, S11 and S12 breaks it too",
     "S17": "only a run with a learner has a place for it",

@@ -253,7 +253,7 @@ def _forgotten(
         a = max(before, key=_master_epoch)
         said = (
             f"Broker set {name}: {a.node} reported {_state(a)} in op {a.at}, and after that "
-            f"{b.node} leads and knows of no such set (op {b.at}). Its epochs and ids begin anew."
+            f"{b.node} leads and knows of no such set (op {b.at}). Its epochs and ids start over."
         )
         detail = {"set": name, "epochs": [_master_epoch(a), None], "nodes": [a.node, b.node]}
         yield Found("S3", "set-forgotten", (a.at, b.at), said, detail)

@@ -359,7 +359,7 @@ def _parted(name: str, parting: Parting, *, pairs: bool) -> Found:
     )
     if pairs:
         how = "differ"
-        why = "Without epochs the two cannot notice it, and nothing will mend it."
+        why = "Without epochs the two cannot notice it, and nothing will fix it."
     said = (
         f"Broker set {name}: the logs of {a.node} and {b.node} {how}: {parting.said} "
         f"({a.node} holds it to byte {a.end}, op {parting.a.at}; {b.node} to byte {b.end}, op "

@@ -48,7 +48,7 @@ def scratch(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder) as free:
         if not free:
-            raise Occupied(f"another command is at work in {folder}")
+            raise Occupied(f"another command is using {folder}")
         shutil.rmtree(place, ignore_errors=True)  # of one that was killed
         place.mkdir()
         tempfile.tempdir = str(place)

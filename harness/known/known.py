@@ -49,7 +49,7 @@ class Known(NamedTuple):
         reports = record if isinstance(self.is_, str) else f"RocketMQ {_numbers(self.is_)}"
         first, last = self.seen[0], self.seen[-1]
         span = first if first == last else f"{first} to {last}"
-        mended = f", mended in {self.mended}" if self.mended else ""
+        mended = f", fixed in {self.mended}" if self.mended else ""
         head = "known: " if sure else "may be "
         return f"{head}{reports} ({self.what}), seen in {span}{mended}"
 

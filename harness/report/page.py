@@ -266,7 +266,7 @@ def _plots(time: TimeScale, counted: Sequence[Timing], done: Actions) -> Html:
                   (_kind(time, kind) for kind in rest), class_="more")  # fmt: skip
     return join(
         el("p", "Above: latency, from each invocation, on a logarithmic scale. Below: completions "
-           "a second, stacked. Grey: a fault is at work; at the top, of which kind. A lock that "
+           "a second, stacked. Grey: a fault is in effect; at the top, of which kind. A lock that "
            "another client holds is refused, which is no failure.", class_="note"),
         tables.legend(done),
         el("ul", outcomes, lines, class_="legend", aria_label="outcomes"),

@@ -401,7 +401,7 @@ def _validate(schedule: Schedule, name: str) -> None:
         if not load.keys:
             raise ScheduleError(f"{name}: {load.id} needs keys")
         if load.lull and load.busy * load.rate < 1:
-            raise ScheduleError(f"{name}: {load.id} has no call between its lulls")
+            raise ScheduleError(f"{name}: {load.id} has no call between its quiet periods")
     waiting = {act.id: act.when.after for act in schedule.acts if act.when.after in known}
     while free := [id_ for id_, after in waiting.items() if after not in waiting]:
         for id_ in free:

@@ -64,7 +64,7 @@ def _complaint(args: Args, nodes: Sequence[str]) -> str:
 
 PERMISSION = Kind(
     name="write-permission",
-    about="name servers are told that nobody may write to a broker set, and later that all may",
+    about="name servers learn that nobody may write to a broker set, and later that all may",
     acts=(
         ActKind(
             f=WIPE_WRITE, needs=frozenset(), fit=_brokers, do=partial(_ordered, False),

@@ -48,7 +48,7 @@ def _rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
 
 RESETS = Kind(
     name=RESET_CONNECTIONS,
-    about="all connections between a node and others are reset, and may be made anew at once",
+    about="all connections between a node and others are reset, and may be made again at once",
     acts=(
         ActKind(
             f=RESET_CONNECTIONS, needs=frozenset({Capability.CUT}), fit=running, do=_reset,

@@ -107,7 +107,7 @@ def begun_anew(history: History) -> str:
     for wipe in eras_of(history).wipes:
         return (
             f"the stores of {listed(wipe.nodes)} were removed (op {wipe.begun}), which are most of "
-            "the controllers: they begin anew with their ids and epochs"
+            "the controllers: their ids and epochs start over"
         )
     return ""
 

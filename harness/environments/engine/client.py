@@ -241,7 +241,7 @@ def silent(where: str, error: Exception) -> Lack:
     if isinstance(error, PermissionError):
         return Lack(
             f"this user may not use the engine at {where}",
-            mend="usermod --append --groups docker USER (as root; then log in anew)",
+            mend="usermod --append --groups docker USER (as root; then log in again)",
         )
     return Lack(
         f"no engine answers at {where} ({_why(error)})",

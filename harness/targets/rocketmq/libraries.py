@@ -70,7 +70,7 @@ def libraries(component: str, release: str, place: Path | None = None) -> Path:
     wrong = _changed(folder)
     if wrong:
         raise EnvironmentUnavailable(
-            f"{folder} is not what was fetched ({wrong}); remove it, and it is fetched anew"
+            f"{folder} is not what was fetched ({wrong}); remove it, and it is fetched again"
         )
     return folder
 

@@ -245,7 +245,7 @@ def test_a_load_with_lulls_pauses_and_goes_on_counting() -> None:
     assert [c.at for c in Stretch(load, 0).of_thread(1)] == [1.5, 2.5, 6.5, 7.5]
     short = msgspec.structs.replace(load, until=7.2)
     assert [c.at for c in Stretch(short, 0)] == [1, 1.5, 2, 2.5, 6, 6.5]
-    with pytest.raises(ScheduleError, match="l has no call between its lulls"):
+    with pytest.raises(ScheduleError, match="l has no call between its quiet periods"):
         decode(encode(Schedule(loads=(msgspec.structs.replace(load, busy=0.1),))))
 
 

@@ -253,7 +253,7 @@ def test_what_was_mended_is_not_known_of_later_releases() -> None:
         for targets in (["rocketmq:5.3.3"], ["rocketmq:5.3.3", TARGET], [TARGET])
     ]
     assert old.startswith("known: RocketMQ #9403, #9879, #9984 (")
-    assert old.endswith("seen in 5.3.2 to 5.3.3, mended in 5.4.0")
+    assert old.endswith("seen in 5.3.2 to 5.3.3, fixed in 5.4.0")
     assert mixed.startswith("may be RocketMQ #9403")
     assert new == ""
     refused = pair.anomaly("A6/acting-refuses", 20, 50, set="b0", node="b0-1")

@@ -161,7 +161,7 @@ def test_jars_that_are_not_what_was_fetched_are_refused(
             (folder / "one.jar").unlink()
         case "no list":
             (folder / LIST).write_bytes(b"{")
-    with pytest.raises(EnvironmentUnavailable, match="remove it, and it is fetched anew"):
+    with pytest.raises(EnvironmentUnavailable, match="remove it, and it is fetched again"):
         libraries("broker", "5.5.0", tmp_path)
 
 
