@@ -36,9 +36,8 @@ FINAL_READ, REPLICA_LOG_READ = "final-read", "replica-log"
 CONTROLLER, NAMESRV, BROKER = "controller", "namesrv", "broker"
 RECOVERY, PROBE, LOCK, CONSUMER_OFFSET = "recovery", "probe", "lock", "consumer-offset"
 SAID: dict[str, str] = {
-    FINAL_READ: "a queue is read, after the last disturbance, from its first offset to the end "
-    "that the broker confirms: from the master that there is, or from each replica once it was "
-    "made master",
+    FINAL_READ: "after the last disturbance a queue is read from its first offset to its "
+    "confirmed end, from the master or from each replica made master",
     REPLICA_LOG_READ: "every epoch of a replica's log is read from its disk",
     CONTROLLER: "a controller is asked a last time and answers (that it does not lead is an "
     "answer, if another one leads)",

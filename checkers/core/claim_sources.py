@@ -31,15 +31,15 @@ DOCUMENT, CODE, OURS = "the document", "the code", "us"
 DECISIONS: dict[str, Decision] = {
     "S1": Decision(
         f"{DOCUMENT}, persistent_unique_broker_id.md",
-        "RocketMQ gives an id out again once the last member of a set was cleaned away, and with "
-        "DLedger may answer two applicants alike after an append that timed out (it checks before "
-        "the append, not when it applies): the first is excepted, the second breaks the claim.",
+        "RocketMQ gives an id out again once the last member of a set was cleaned away; that "
+        "is excepted. With DLedger it may answer two applicants alike after an append that "
+        "timed out, as it checks before the append. That breaks the claim.",
     ),
     "S2": Decision(
         f"{DOCUMENT}, persistent_unique_broker_id.md",
-        "5.1.1 to 5.5.0 write `brokerIdentity` without a sync, and a broker that finds it empty "
-        "after a loss of power takes a new id, which breaks the claim. Before 5.1.1 the address is "
-        "the identity: the claim is not judged.",
+        "5.1.1 to 5.5.0 write `brokerIdentity` without a sync. A broker that finds it empty "
+        "after a loss of power takes a new id, which breaks the claim. Before 5.1.1 the "
+        "address is the identity: the claim is not judged.",
     ),
     "S2b": Decision(
         f"{DOCUMENT}, persistent_unique_broker_id.md",
@@ -54,21 +54,21 @@ DECISIONS: dict[str, Decision] = {
     "S3b": Decision(
         f"{OURS}: no document says how fresh an answer is",
         "RocketMQ's controllers may answer from old state after another was elected "
-        "(isProcessReadEvent=false), so it is judged of the reference alone, whose leader proves "
+        "(isProcessReadEvent=false). So only the reference is judged, whose leader proves "
         "that it leads before it answers.",
     ),
     "S5": Decision(
         f"{CODE}: no document says how many masters there may be at a time",
-        "An isolated master goes on serving, as it has no lease, until a controller or a name "
-        "server says so; only the number of masters of one epoch is judged.",
+        "An isolated master serves until a controller or a name server stops it, as it has no "
+        "lease. Only the number of masters of one epoch is judged.",
     ),
     "S6": Decision(
         f"{DOCUMENT}, deploy.md: with allAckInSyncStateSet “the message is not lost”",
         "5.4.0 and 5.5.0 shrink the set by which they acknowledge before the controller has "
         "agreed (#9897) and lose messages, which breaks the claim. With ASYNC_FLUSH a loss of "
-        "power may take what a member holds, and with SYNC_FLUSH too, as a slave acknowledges "
-        "before its own sync: of power lost by all at once nothing is promised by RocketMQ, and "
-        "runs with that fault set SYNC_FLUSH and say so.",
+        "power may take what a member holds. With SYNC_FLUSH it may too, as a slave "
+        "acknowledges before its own sync. RocketMQ promises nothing if all lose power at "
+        "once; runs with that fault set SYNC_FLUSH and say so.",
     ),
     "S7": Decision(
         f"{DOCUMENT}, deploy.md on enableElectUncleanMaster",
@@ -76,9 +76,10 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S8": Decision(
         f"{DOCUMENT}, design.md, truncation algorithm",
-        "RocketMQ cuts a log by moving positions only, so that bytes come back after a restart "
-        "(#10666, open against 5.5.0), and its list refuses an epoch that begins at the byte of "
-        "the last one, so that two masters may write under one number: both break the claim.",
+        "RocketMQ cuts a log by moving positions only, so that bytes come back after a "
+        "restart (#10666, open against 5.5.0). Its list refuses an epoch that begins at the "
+        "byte of the last one, so that two masters may write under one number. Both break the "
+        "claim.",
     ),
     "S9": Decision(
         f"{DOCUMENT}, deploy.md on allAckInSyncStateSet",
@@ -88,13 +89,14 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S9b": Decision(
         f"{DOCUMENT}, design.md: confirmOffset is the least that a member holds",
-        "RocketMQ's master leaves out a member that is connected and has not acknowledged yet, and "
-        "a set of one confirms everything: what it says it confirmed is held against it.",
+        "RocketMQ's master leaves out a member that is connected and has not acknowledged "
+        "yet, and a set of one confirms everything. What it says it confirmed is held against "
+        "it.",
     ),
     "S10": Decision(
         f"{CODE}: no document promises it; since 5.1.1 readers are kept at confirmOffset",
-        "5.0.0 and 5.1.0 have no such limit, and with `allAckInSyncStateSet=false` or a set of one "
-        "no release has: what is read there may be lost by design.",
+        "5.0.0 and 5.1.0 have no such limit; with `allAckInSyncStateSet=false` or a set of "
+        "one no release has. What is read there may be lost by design.",
     ),
     "S10b": Decision(
         f"{CODE}: a transfer carries the master's confirmOffset, and a slave reads no further",
@@ -108,9 +110,9 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S13": Decision(
         f"{OURS}, as to the bound: documents promise a fail-over, not how soon",
-        "The bound is the sum of RocketMQ's periods. With jRaft up to 5.3.3 no controller looks "
-        "for silent brokers (#9717), and with DLedger from 5.4.0 a wiped controller "
-        "may lead and refuse everything, as its snapshot is empty: both break the claim. A broker "
+        "The bound is the sum of RocketMQ's periods. With jRaft up to 5.3.3 no controller "
+        "looks for silent brokers (#9717). With DLedger from 5.4.0 a wiped controller may "
+        "lead and refuse everything, as its snapshot is empty. Both break the claim. A broker "
         "that does not start again after its power was lost breaks S15.",
     ),
     "S13b": Decision(
@@ -120,14 +122,14 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S13d": Decision(
         f"{OURS}: no document says what goes on working during which fault",
-        "RocketMQ waits for the end of a connection or for a time-out of its own; a replica that "
-        "follows a deposed master keeps sends from being acknowledged meanwhile.",
+        "RocketMQ waits for the end of a connection or for a time-out of its own. A replica "
+        "that follows a deposed master keeps sends from being acknowledged meanwhile.",
     ),
     "S14": Decision(
         f"{DOCUMENT}, design.md, that who catches up is added; {OURS} as to the bound",
-        "A slave of 5.5.0 that was given the deposed master's HA address stays connected to it "
-        "although it learns the new one, and is outside of the set for tens of seconds: that "
-        "breaks the claim.",
+        "A slave of 5.5.0 that was given the deposed master's HA address stays connected to "
+        "it although it learns the new one. It is outside of the set for tens of seconds, "
+        "which breaks the claim.",
     ),
     "S14b": Decision(
         f"{CODE}: removal after haMaxTimeSlaveNotCatchup, looked at each checkSyncStateSetPeriod",
@@ -136,19 +138,21 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S16": Decision(
         f"{OURS}: what no setting of RocketMQ speaks of, as it is no matter of replication",
-        "Seen broken once in 5.5.0: a broker that was restarted and elected again gave an offset "
-        "away a second time, and the acknowledged message at it cannot be read. #7689 is alike.",
+        "It was seen broken once in 5.5.0. A broker that was restarted and elected again gave "
+        "an offset away a second time, and the acknowledged message at it cannot be read. "
+        "#7689 is alike.",
     ),
     "S18": Decision(
         f"{DOCUMENT}, design.md: a controller elects once the channel of a master is inactive, or "
-        f"an operator asks; {OURS} as to how long nothing must have happened before",
-        "With DLedger the end of an older connection of a master counts as its end, also where it "
-        "has a new one: an election of that kind breaks the claim.",
+        "an operator asks",
+        "How long nothing must have happened before is decided by us. With DLedger the end of "
+        "an older connection of a master counts as its end, also where it has a new one. Such "
+        "an election breaks the claim.",
     ),
     "A11": Decision(
         f"{OURS}: no document says that a slave which was away copies again",
-        "Of 5.5.0 a slave whose log ends before its master's begins, since older files were "
-        "deleted meanwhile, is never sent anything (#3388): that breaks the claim.",
+        "In 5.5.0 a slave whose log ends before its master's begins, since older files were "
+        "deleted, is never sent anything (#3388). That breaks the claim.",
     ),
     "N1": Decision(
         f"{CODE}: no document describes the table",
@@ -157,9 +161,9 @@ DECISIONS: dict[str, Decision] = {
     ),
     "N2": Decision(
         f"{CODE}: the permission goes with the master's entry",
-        "An operator who adds the permission meanwhile (327), and a topic that is registered by "
-        "itself (217), give it back: after `add-write` it is not judged of that set, nor is N12, "
-        "until the master is back; no act of a run does the other.",
+        "An operator who adds the permission meanwhile (327), and a topic that is registered "
+        "by itself (217), give it back. After `add-write` N2 and N12 are not judged of that "
+        "set until the master is back. No act of a run does the other.",
     ),
     "N5": Decision(
         f"{CODE}: who ends is taken off at the end of its connection",
@@ -182,8 +186,8 @@ DECISIONS: dict[str, Decision] = {
     ),
     "N11": Decision(
         f"{CODE}: a name server keeps no table over a restart",
-        "Until the brokers have registered it may show a part of them, and an acting master beside "
-        "one that lives: that breaks nothing within the bound.",
+        "Until the brokers have registered it may show a part of them, and an acting master "
+        "beside one that lives. That breaks nothing within the bound.",
     ),
     "N13": Decision(
         f"{CODE}: a registration with a lower stateVersion is ignored",
@@ -191,16 +195,16 @@ DECISIONS: dict[str, Decision] = {
     ),
     "P3": Decision(
         f"{OURS}: no document says what a master does that cannot reach a slave",
-        "RocketMQ waits for ever for every member that is listed, which breaks the claim. It does "
-        "not say that it is isolated, nor whether a slave copies: P1, P2, P3 and P8 are judged "
-        "where a broker of the reference takes part.",
+        "RocketMQ waits for ever for every member that is listed, which breaks the claim. It "
+        "does not say that it is isolated, nor whether a slave copies. So P1, P2, P3 and P8 "
+        "are judged where a broker of the reference takes part.",
     ),
     "P4": Decision(
         f"{OURS}: no document says what a master takes from its slaves",
-        "RocketMQ goes by the version of the whole table, which moves with every 500th commit, and "
-        "syncs nothing where a name server lists nobody or a master was only cut off: all of that "
-        "breaks the claim. Here the larger offset of each key stays, so that a reset backwards "
-        "that was made meanwhile has to be repeated.",
+        "RocketMQ goes by the version of the whole table, which moves with every 500th "
+        "commit. It syncs nothing where a name server lists nobody, or a master was only cut "
+        "off. All of that breaks the claim. Here the larger offset of each key stays, so that "
+        "a reset backwards that was made meanwhile has to be repeated.",
     ),
     "P5": Decision(
         f"{OURS}, as P4",
@@ -219,13 +223,13 @@ DECISIONS: dict[str, Decision] = {
     "E1": Decision(
         f"{DOCUMENT}, SlaveActingMasterMode.md, that an acting slave delivers delayed messages; "
         f"{OURS} as to the bound",
-        "5.5.0's acting slave stops a whole level at a message that no other set has the topic of, "
-        "and what stands behind is not delivered while it acts: that breaks the claim.",
+        "5.5.0's acting slave stops a whole level at a message that no other set has the "
+        "topic of. What stands behind is not delivered while it acts, which breaks the claim.",
     ),
     "E4": Decision(
         f"{OURS}: no document says what becomes of a half message that cannot be moved",
-        "RocketMQ's acting slave skips it after eleven tries, within 5.5 s, and the master, once "
-        "it is back, goes on behind it: that breaks the claim.",
+        "RocketMQ's acting slave skips it after eleven tries, within 5.5 s. The master, once "
+        "it is back, continues behind it, which breaks the claim.",
     ),
     "E7": Decision(
         f"{OURS}, as to the bound: documents promise that a producer is asked, not how soon",
@@ -238,13 +242,13 @@ DECISIONS: dict[str, Decision] = {
     ),
     "L1": Decision(
         f"{CODE}: documents promise order to a consumer, not exclusion over a fail-over",
-        "Locks are in memory: a member that restarts within a lease has forgotten its grant and "
-        "may grant again, which breaks the claim in every release.",
+        "Locks are in memory. A member that restarts within a lease has forgotten its grant "
+        "and may grant again, which breaks the claim in every release.",
     ),
     "L2": Decision(
         f"{CODE}, as L1",
-        "A client counts 30 s from the answer, a broker 60 s from the grant: overlaps need a "
-        "forgotten table or a clock that jumps by about half a minute.",
+        "A client counts 30 s from the answer, a broker 60 s from the grant. Overlaps need a "
+        "forgotten table, or a clock that jumps by about half a minute.",
     ),
     "L4": Decision(
         f"{CODE}, as to what ends an overlap: a read of routes, and a renewal",
@@ -257,8 +261,8 @@ DECISIONS: dict[str, Decision] = {
     ),
     "L6": Decision(
         f"{OURS}, as to the time",
-        "RocketMQ's brokers wait 2 s for a silent member, its clients 1 s, so that nobody is "
-        "granted a lock until the member has left the group; and with controllers they grant none "
+        "RocketMQ's brokers wait 2 s for a silent member, its clients 1 s. So nobody is "
+        "granted a lock until the member has left the group. With controllers they grant none "
         "in strict mode, as they do not know the group. Judged of the reference alone.",
     ),
 }

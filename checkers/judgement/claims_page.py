@@ -39,8 +39,8 @@ _MADE = """
 Settings are the release's defaults, then the profile, then what `--set` says; where the brokers of
 a set differ, the weakest counts. The name of a profile decides nothing. What counts only in a run
 that lost power is marked ⚡. `minInSyncReplicas` (without `allAckInSyncStateSet` also
-`inSyncReplicas`) says how many copies an acknowledged message has; `inSyncReplicas` by itself
-promises nothing against loss, since who is elected need not be among those that acknowledged. The
+`inSyncReplicas`) says how many copies an acknowledged message has. `inSyncReplicas` by itself
+promises nothing against loss: the elected broker need not have acknowledged the message. The
 verdict names each key that was set by hand and is not in this table.
 
 | Key | Default | Values, the weakest first |
@@ -70,19 +70,19 @@ Their replication names nobody and compares nothing, so that some of what can ha
 to refuse. Brokers with logs of one length and other bytes do not see it (S8 does, at the end of a
 run). Readers go to the end of a log, copied or not: a message that was answered
 FLUSH_SLAVE_TIMEOUT can be read, and be lost. A slave whose log is longer than its master's stays
-out and says so, as long as its process runs: started again after its master's log has grown
-beyond its own, it can no longer tell.
+out and says so, as long as its process runs. Started again after its master's log has grown beyond
+its own, it can no longer tell.
 
 A master that comes back takes, of its own and its slaves' consumer offsets, the larger one of each
 group and queue, whatever versions say. So an offset that was reset backwards while it was gone, or
-not yet copied, may be back at the larger one, and the reset has to be repeated.
+not yet copied, may be back at the larger one. Repeat the reset then.
 
 RocketMQ's own brokers do not say whether they act or are in their group. A slave of theirs acts
-where its answer to 28 has `brokerActive=true`; a master is in its group if name servers list it;
-who is master is its setting. L6 is n/a there, as with controllers: they wait longer for a silent
-member than clients do. A slave of theirs that is longer than its master (after a loss of power)
-makes it acknowledge what is on one log: A8 goes by where logs end and does not see that, S8 does,
-by what they hold.
+where its answer to 28 has `brokerActive=true`. A master is in its group if name servers list it;
+its setting says that it is one. L6 is n/a there, as with controllers: they wait longer for a silent
+member than clients do. A slave of theirs that is longer than its master, after a loss of power,
+makes it acknowledge what is on one log. A8 goes by where logs end and does not see
+that. S8 does, by what they hold.
 
 | Claim | Made by |
 |---|---|
@@ -102,12 +102,11 @@ ended by itself (S15) cannot answer; that is recorded, and counts instead.
 
 _UNDISTURBED = """
 Some claims need undisturbed time. They are not judged in a history with an act of the nemesis that
-is neither built in nor declared by the run (`histories/fault_facts.py`), since its effect is
-unknown:
+is neither built in nor declared by the run (`histories/fault_facts.py`). Its effect is unknown:
 {}.
 
 These count time, or rest on an answer that comes in time. They are not judged where the harness
-itself was late, but for what is a fact at any time (of S15 an exit code):
+itself was late, except for facts such as an exit code (S15):
 {}.
 """
 
@@ -115,8 +114,8 @@ _WHO_DECIDES = """
 ## Who decides, where RocketMQ and we differ
 
 A claim is what RocketMQ's documents promise under settings that they name. Where they are silent,
-its code decides; where its code breaks what a document promises, the document decides and the run
-is invalid: a bug of that release, of which more is in [track-record.md](track-record.md). What we
+its code decides. Where its code breaks what a document promises, the document decides and the run
+is invalid. [track-record.md](track-record.md) has more of such bugs. What we
 demand beyond both says so. Documents are those below `docs/en/controller` of apache/rocketmq, its
 issues and pull requests have a #; edit `checkers/core/claim_sources.py`.
 
