@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from maxq.checkers.core.claims import BY_ID
+from maxq.checkers.core.titles import status_in_words
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.simulate import SeedResult
 from maxq.harness.targets.rocketmq.releases import REFERENCE
@@ -200,7 +201,7 @@ def cell(claim: str, column: str, lines: Sequence[Line]) -> str:
         return f"**broken in {broken} of {broken + kept}**"
     if kept:
         return f"kept in {kept}"
-    return max(said, key=lambda status: (said[status], status))
+    return status_in_words(max(said, key=lambda status: (said[status], status)))
 
 
 @click.group(invoke_without_command=True)

@@ -76,10 +76,12 @@ def declared(begun: Op) -> tuple[Ground, ...]:
     try:
         grounds = tuple(_current(ground) for ground in begun.value[GROUNDS])
     except (TypeError, KeyError):
-        raise HistoryError(f"value of {begun.index} lists no grounds") from None
+        raise HistoryError(f"value of {begun.index} declares no evidence") from None
     for ground in grounds:
         if not ground or ground[0] not in KINDS:
-            raise HistoryError(f"value of {begun.index} lists a ground of no kind: {ground!r:.100}")
+            raise HistoryError(
+                f"value of {begun.index} declares evidence of no kind: {ground!r:.100}"
+            )
     return grounds
 
 

@@ -87,7 +87,7 @@ class Storyteller:
         text = f"{first or f'There was no fault before op {index}'}; {then}."
         others = [act for act in self._at_work(index, claim, of) if act is not before]
         told = "; the ".join(self._done(act) for act in others)
-        return f"{text} Also at work then: the {told}." if told else text
+        return f"{text} Also in effect then: the {told}." if told else text
 
     def _nearest(self, index: int, claim: str, of: str) -> tuple[Act | None, Act | None]:
         acts = [act for act in self._acts if concerns(act, claim, of)]

@@ -62,4 +62,4 @@ def test_a_cell_is_of_the_last_runs_that_judged_the_claim() -> None:
     assert cell("N9", "local", [line(kept=3, no_occasion=9)]) == "kept in 3"
     assert cell("N9", "local", [line(kept=3), line(no_occasion=2)]) == "kept in 3"
     assert cell("N9", "local", [line(kept=3), line(kept=4, broken=1)]) == "**broken in 1 of 5**"
-    assert cell("N9", "local", [line(no_occasion=2)]) == "no occasion"
+    assert cell("N9", "local", [line(no_occasion=2)]) == "not covered"

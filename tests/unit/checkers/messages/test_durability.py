@@ -450,7 +450,7 @@ def test_the_story_tells_heals_with_their_faults_and_no_questions() -> None:
         "start-partition at 13.000 s (op 13), never undone."
     )
     assert teller.around(0).startswith("There was no fault before op 0; the next after it was")
-    assert "; none came after it. Also at work then: the kill of b1" in teller.around(15)
+    assert "; none came after it. Also in effect then: the kill of b1" in teller.around(15)
 
 
 def test_every_name_can_be_told() -> None:
