@@ -6,9 +6,11 @@ and the signal's number where a signal cut it off.
 """
 
 import io
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -17,6 +19,7 @@ from maxq.harness.contracts.terminal import echo
 from maxq.harness.run.process.signals import as_interrupts
 
 EXIT_USAGE = 254
+COMPLETE, COMPLETED = "_MAXQ_COMPLETE", "_complete"  # click's; its script for a shell sets it
 HERE = "maxq.harness.cli"
 SECTIONS: Mapping[str, Mapping[str, Place]] = {
     "One run": {
@@ -105,13 +108,27 @@ def main() -> None:
         with suppress(AttributeError):  # a terminal that lacks a letter is no reason to fail
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = run_cli(sys.argv[1:])
+        code = completed() if COMPLETED in os.environ.get(COMPLETE, "") else run_cli(sys.argv[1:])
     except (BrokenPipeError, SystemExit) as error:  # also of a complaint, or of rich
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         silence()
         code = CLOSED
     sys.exit(code)
+
+
+def completed() -> int:
+    """Answer a shell that asks what may stand where."""
+    from maxq.harness.cli.given.completion import answer
+
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    answer(
+        cli,
+        cli.list_commands(click.Context(cli)),
+        home / "maxq" / "completion",
+        os.environ[COMPLETE].removesuffix(COMPLETED),
+    )
+    return 0
 
 
 def run_cli(argv: list[str]) -> int:

@@ -11,6 +11,7 @@ from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.cli.show import show
 from maxq.harness.contracts.terminal import echo
+from maxq.harness.experiments.scenarios import kept_scenario, scenario
 from maxq.harness.experiments.scenarios.bisect import Bisection, between
 from maxq.harness.experiments.scenarios.kept_scenario import (
     KeptScenario,
@@ -47,7 +48,7 @@ RESUME = click.option(
     show_default=True,
     help="resume, or discard what is stored",
 )
-BASE_IMAGE = click.option("--base-image", default="", help="of the docker engine, to build on")
+BASE_IMAGE = click.option("--base-image", default="", help="a Docker image to build on")
 
 
 class Release(Target):
@@ -60,8 +61,14 @@ class Release(Target):
         return super().convert(text if text.startswith(PREFIX) else f"{PREFIX}{text}", param, ctx)
 
 
+def scenario_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Those that come with Max-Q, for a shell."""
+    known = (*kept_scenario.names(), *scenario.names())
+    return [name for name in known if name.startswith(incomplete)]
+
+
 @click.command("scenario")
-@click.argument("scenarios", nargs=-1, required=True)
+@click.argument("scenarios", nargs=-1, required=True, shell_complete=scenario_names)
 @ENVIRONMENT
 @click.option(
     "--times",
@@ -129,7 +136,7 @@ def _show_known(
 
 
 @click.command("bisect")
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=scenario_names)
 @click.option("--good", type=Release(), required=True, help="such as 5.3.1, older or newer")
 @click.option("--bad", type=Release(), required=True, help="such as 5.5.0")
 @ENVIRONMENT
