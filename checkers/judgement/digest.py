@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from maxq.checkers.core.api import Anomaly, Harm
+from maxq.checkers.core.titles import titled
 from maxq.checkers.evidence.acts import Act, acts_of
 from maxq.checkers.evidence.harms import symptom_of
 from maxq.checkers.evidence.story import concerns
@@ -156,7 +157,7 @@ def known_lines(rows: Sequence[Row]) -> Iterator[str]:
         for text in row.known:
             about.setdefault(text, {}).update(dict.fromkeys(row.claims))
     for text, claims in about.items():
-        yield f"known: {', '.join(claims)}: {text.removeprefix('known: ')}"
+        yield f"known: {titled(list(claims))}: {text.removeprefix('known: ')}"
 
 
 def faults_in_short(history: History) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from maxq.checkers.core.titles import titled
 from maxq.harness.cli.given.param_types import Duration, Name, Target
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.schedules import STORE
@@ -107,7 +108,7 @@ def _show_kept(one: KeptScenario, store: Path, environment: str, base_image: str
         echo(f"{one.name}: not shown")
         return 1 if judged.results.valid is False else 2
     times = ", ".join(f"{name} {judged.results.counts[name]:,}" for name in one.keeps.counts)
-    echo(f"{one.name}: kept were {', '.join(one.keeps.claims)}; counted {times}")
+    echo(f"{one.name}: kept: {titled(one.keeps.claims, len(one.keeps.claims))}; counted {times}")
     return 0
 
 

@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from maxq.checkers.core.titles import titled
 from maxq.checkers.evidence.verdicts import late_harness
 from maxq.checkers.judgement.names import signatures as signatures_found
 from maxq.harness.cluster.deployment import SetupFailed
@@ -181,7 +182,7 @@ def _unjudged(judged: Judged, known: Known) -> str:
         return late_harness(judged.stored.history)
     said = judged.results.claims
     unknown = all(c not in said or said[c].status == "not judged" for c in claims)
-    return f"{', '.join(sorted(claims))} not judged" if unknown else ""
+    return f"not judged: {titled(sorted(claims))}" if unknown else ""
 
 
 class Trials:
