@@ -39,7 +39,7 @@ def test_a_violation_fails_and_tells_its_story(pytester: pytest.Pytester) -> Non
         [
             "E *assert <maxq INVALID>",
             "*- maxq -*",
-            "verdict: INVALID: * acknowledged messages (* %) were lost. S6* broken.",
+            "verdict: INVALID: * acknowledged messages (* %) were lost (S6).*",
             "  * acknowledged message* lost; of *; acknowledged by b0-*, master of b0 in *; *",
             "page: */queue/*/report.html",
             "repeat:  */maxq test --env simulated * --seed 1 --mutant ack_without_replicas",
