@@ -275,8 +275,8 @@ CLIENTS = (
         "poll_routes_ns",
         type=Duration(),
         default=None,
-        help="how often clients read routes, as pollNameServerInterval; at once only where none "
-        "has a master  [default: 1s, and at once after any answer that is not good]",
+        help="how often clients read routes, as pollNameServerInterval. By default each second, and "
+        "at once after a bad answer.",
     ),
     click.option(
         "--constant-latency",
