@@ -11,6 +11,7 @@ one:
     ratio, ##Inf, ##NaN      string, as it is written: a history holds finite numbers only
     1.5M                     float
     #jepsen.history.Op{...}  the map
+    #:ns{:a 1}               the map, with the key "ns/a"
     #inst "..."              ["#inst", "..."], and so any other tag
 
 Source: docs/spec/history-format.md 8.2.
@@ -30,7 +31,7 @@ DIGITS_MAX = 4300  # of an integer: Python reads no longer ones, since that take
 # What repeats is possessive: to go back over a string without its end takes 350 times its length.
 _TOKEN = re.compile(
     r"""[\s,]*(?:(?P<comment>;[^\n]*)|(?P<discard>\#_)|(?P<set>\#\{)|(?P<special>\#\#[A-Za-z-]+)"""
-    r"""|(?P<tag>\#[A-Za-z][^\s,()\[\]{}";]*)|(?P<open>[(\[{])|(?P<close>[)\]}])"""
+    r"""|(?P<tag>\#:?[A-Za-z][^\s,()\[\]{}";]*)|(?P<open>[(\[{])|(?P<close>[)\]}])"""
     r"""|(?P<text>"(?:[^"\\]++|\\.)*+")|(?P<char>\\(?:newline|space|tab|return|formfeed|backspace)"""
     r"""|\\u[0-9a-fA-F]{4}|\\.)|(?P<word>[^\s,()\[\]{}";]+)|(?P<end>\Z))""",
     re.DOTALL,
@@ -140,6 +141,10 @@ class _Reader:
         self._depth -= 1
         if form is _END:
             raise self._wrong(f"{tag} without a form")
+        if tag.startswith("#:"):
+            if not isinstance(form, dict):
+                raise self._wrong(f"{tag} without a map")
+            return {_within(tag[2:], key): value for key, value in form.items()}
         record = "." in tag and isinstance(form, dict)
         return form if record else [tag, form]
 
@@ -190,3 +195,7 @@ class _Reader:
     def _wrong(self, text: str) -> HistoryError:
         line = self._text.count("\n", 0, self._at) + 1
         return HistoryError(f"line {line}: not EDN: {text}")
+
+
+def _within(namespace: str, key: Any) -> Any:
+    return f"{namespace}/{key}" if isinstance(key, str) and "/" not in key else key

@@ -79,26 +79,41 @@ def ops_of(path: Path) -> Iterator[Op]:
         HistoryError: as `read_edn_history`, maybe after some operations.
     """
     wrong: HistoryError | None = None
-    indexed, nameless = False, False
-    for at, form in enumerate(_forms(path)):
-        if at == 0:  # as upstream reads them: the first shows whether indices are there
-            indexed = isinstance(form, dict) and type(form.get("index")) is int
-            nameless = isinstance(form, dict) and "process" not in form
-        if nameless and isinstance(form, dict):  # a call and its answer stand side by side
-            form = {"process": at // 2, **form}
-        if wrong is None:
-            try:
-                yield op_of_form(form, None if indexed else at)
-            except HistoryError as error:
-                wrong = HistoryError(f"{path.name}: operation {at}: {error}")
+    forms = _forms(path)
+    try:
+        yield from ops_of_forms(forms)
+    except HistoryError as error:
+        wrong = error
+    for _ in forms:  # raises where the text ends early
+        pass
     if wrong is not None:
-        raise wrong
+        raise HistoryError(f"{path.name}: {wrong}")
+
+
+def ops_of_forms(forms: Iterable[Any]) -> Iterator[Op]:
+    """The operations that forms are, one by one.
+
+    Raises:
+        HistoryError: one is none; with its number.
+    """
+    indexed, nameless, beside = False, False, 2
+    for at, form in enumerate(forms):
+        if at == 0 and isinstance(form, dict):  # as upstream: the first shows what is there
+            indexed = type(form.get("index")) is int
+            nameless = "process" not in form
+            beside = 2 if form.get("type") == "invoke" else 1
+        if nameless and isinstance(form, dict):  # a call and its answer stand side by side
+            form = {"process": at // beside, **form}
+        try:
+            yield op_of_form(form, None if indexed else at)
+        except HistoryError as error:
+            raise HistoryError(f"operation {at}: {error}") from None
 
 
 def _forms(path: Path) -> Iterator[Any]:
     data = path.read_bytes()
     try:
-        forms = read_edn(data.decode())
+        forms = read_edn(data.decode("utf-8-sig"))
         first = list(islice(forms, 2))
         if len(first) == 1 and isinstance(first[0], list):
             yield from first[0]

@@ -4,7 +4,11 @@ How such a run was set up is unknown, so `CONTEXT` is assumed, and shown: a targ
 nothing is known, a profile that promises that nothing is lost.
 """
 
+import gzip
 import shlex
+import shutil
+import tempfile
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,12 +29,13 @@ from maxq.harness.schedule.fixes import ToTry
 from maxq.histories.history import History
 from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import ReadReport, read_jsonl
-from maxq.histories.lines.foreign import FORMATS as FOREIGN
-from maxq.histories.lines.foreign import HEAD, READERS, format_of
+from maxq.histories.lines.foreign import HEAD, READERS, WANTED, format_of, seen
+from maxq.histories.lines.truncated import READABLE
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.store import StoredRun, open_run
 from maxq.histories.text import encode_op
 
+GZIP, JEPSENS = b"\x1f\x8b", "history.edn"  # of a packed file; in a store folder of Jepsen's
 CONTEXT = Context(target="unknown")
 
 
@@ -103,7 +108,10 @@ def open_file(path: Path, *, kind: str = "", allow_truncated: bool = False) -> S
     """
     report = None
     kind = kind or (path.suffix[1:] if path.suffix[1:] in FORMATS else "")
-    if kind in READERS:
+    if allow_truncated and kind in READABLE:
+        ops, damage = READABLE[kind](path)
+        report = ReadReport(count=len(ops), complete=not damage, damage=damage)
+    elif kind in READERS:
         ops = READERS[kind](path)
     elif kind == "jsonl":
         ops, report = read_jsonl(path, allow_truncated=allow_truncated)
@@ -128,15 +136,30 @@ def stored_history(path: Path, *, kind: str = "", allow_truncated: bool = False)
     Raises:
         HistoryError: it is none.
     """
-    if path.is_dir():
+    if path.is_dir() and not (path / JEPSENS).is_file():
         return open_run(path, allow_truncated=allow_truncated)
+    path = path / JEPSENS if path.is_dir() else path
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    if head.startswith(GZIP):
+        return _unpacked(path, kind, allow_truncated=allow_truncated)
+    kind = kind or format_of(head)
     if not kind:
-        with path.open("rb") as file:
-            kind = format_of(file.read(HEAD))
-    if not kind:
-        known = ", ".join(FOREIGN)
-        raise HistoryError(f"{path.name} is of no format that is known: --format {known}")
+        raise HistoryError(f"{path.name} is no history: {seen(head)}; {WANTED}")
     return open_file(path, kind=kind, allow_truncated=allow_truncated)
+
+
+def _unpacked(path: Path, kind: str, *, allow_truncated: bool) -> StoredRun:
+    """The history in a compressed file."""
+    with tempfile.TemporaryDirectory(prefix="maxq-history-") as folder:
+        plain = Path(folder) / path.name.removesuffix(".gz")
+        try:
+            with gzip.open(path) as packed, plain.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise HistoryError(f"{path.name}: {error}") from None
+        found = stored_history(plain, kind=kind, allow_truncated=allow_truncated)
+    return msgspec.structs.replace(found, path=path)
 
 
 def unknown_suffix(path: Path) -> str:

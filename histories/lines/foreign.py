@@ -1,7 +1,8 @@
 """What a file is, found from its first bytes; and the formats of other checkers' files.
 
 Jepsen's log has a line ``INFO  jepsen.util - 0 :invoke :write 3`` for each operation, in columns of
-tabs or spaces; other lines are passed over. JSON: one vector of Jepsen's maps, as elle-cli takes
+tabs or spaces; other lines are passed over. Its ``history.txt`` has the same without what is before
+the process. JSON: one vector of Jepsen's maps, as elle-cli takes
 them. Texts of transactions on registers, without times (`maxq.histories.lines.sessions`): AWDIT's
 and Plume's. Everything else is a format of ours (``maxq.histories.store``) or Jepsen's EDN.
 """
@@ -19,16 +20,23 @@ from maxq.histories.op import HistoryError, Op
 
 FORMATS = ("edn", "jsonl", "parquet", "json", "jepsen-log", "awdit", "plume")
 HEAD = 4096  # bytes from which a format is found
-_LOG = re.compile(rb"^INFO\s+jepsen\.util - ")
+BOM = b"\xef\xbb\xbf"
+WANTED = (
+    "taken are Jepsen's history.edn, history.txt and log, elle-cli's JSON, texts of AWDIT and "
+    "Plume, and .jsonl and .parquet of Max-Q's own (--format)"
+)
+_BARE = r"(\d+|:?nemesis)\s+:(invoke|ok|fail|info)"  # of history.txt, where no line is another
+_LOG = re.compile(rb"^(INFO\s+jepsen\.util - |%b\s+:)" % _BARE.encode())
+_RECORD = re.compile(rb"#[a-z][A-Za-z0-9_.]*\.[A-Za-z0-9]+\{")
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_LOG_LINE = re.compile(r"^INFO\s+jepsen\.util - (\S+)\s+:(\w+)\s+:(\S+)\s+(.*)$")
+_LOG_LINE = re.compile(rf"^(?:INFO\s+jepsen\.util - (\S+)\s+:(\w+)|{_BARE})\s+:(\S+)\s+(.*)$")
 
 
 def format_of(head: bytes) -> str:
     """The format of a file that begins so; empty: none that is known."""
     if head.startswith(b"PAR1"):
         return "parquet"
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.removeprefix(BOM).lstrip()
     if _LOG.match(text):
         return "jepsen-log"
     if AWDIT_HEAD.match(text) or PLUME_HEAD.match(text):
@@ -42,7 +50,21 @@ def format_of(head: bytes) -> str:
             return "edn"
         if inner.startswith(b'"'):
             return "json" if text.startswith(b"[") else "jsonl"
-    return "edn" if first.startswith(b"#jepsen") else ""
+    return "edn" if _RECORD.match(first) else ""
+
+
+def seen(head: bytes) -> str:
+    """What a file that begins so seems to be, for who has to give another one."""
+    if head.startswith(b"JEPSEN"):
+        return "it is Jepsen's own test.jepsen: give the history.edn of the same folder"
+    text = head.removeprefix(BOM).lstrip()
+    if text.startswith(b"{") and b'"Operations"' in text:
+        return "it seems to be of Porcupine"
+    if not text:
+        return "it is empty"
+    if b"\0" in text:
+        return "it is no text"
+    return f"it begins with {text[:40].decode(errors='replace').splitlines()[0]!r}"
 
 
 def read_log(path: Path) -> tuple[Op, ...]:
@@ -60,7 +82,7 @@ def _log_ops(path: Path) -> Iterator[Op]:
         match = _LOG_LINE.match(line)
         if match is None:
             continue
-        process, kind, f, value = match.groups()
+        process, kind, f, value = (group for group in match.groups() if group is not None)
         try:
             form = {
                 "process": int(process) if _NUMBER.fullmatch(process) else process.lstrip(":"),
@@ -87,7 +109,7 @@ def read_json(path: Path) -> tuple[Op, ...]:
         HistoryError: it is none; with the number of the operation.
     """
     try:
-        forms = msgspec.json.decode(path.read_bytes())
+        forms = msgspec.json.decode(path.read_bytes().removeprefix(BOM))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HistoryError(f"{path.name}: {error}") from None
     if not isinstance(forms, list):

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from maxq.histories.op import HistoryError, Op
 
 SESSIONS = "sessions-only"
@@ -42,6 +44,17 @@ def read_plume(path: Path) -> tuple[Op, ...]:
         HistoryError: a line of it is none; with its number.
     """
     return _ops(_plume(path))
+
+
+def from_completions(ops: Iterable[Op]) -> tuple[Op, ...]:
+    """Transactions of which only the completions are known: each gets an invocation, and nothing is
+    said of when that was."""
+    found: list[Op] = []
+    for op in ops:
+        at, ext = len(found), {**(op.ext or {}), SESSIONS: True}
+        found.append(replace(op, type="invoke", index=at, ext=ext))
+        found.append(replace(op, index=at + 1))
+    return tuple(found)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -275,8 +275,8 @@ CLIENTS = (
         "poll_routes_ns",
         type=Duration(),
         default=None,
-        help="how often clients read routes, as pollNameServerInterval. By default each second, and "
-        "at once after a bad answer.",
+        help="how often clients read routes, as pollNameServerInterval. By default each second, "
+        "and at once after a bad answer.",
     ),
     click.option(
         "--constant-latency",

@@ -26,6 +26,8 @@ from maxq.harness.run.rejudge import stored_history
 from maxq.histories.edn import to_edn
 from maxq.histories.edn_read import read_edn
 from maxq.histories.history import History, wellformed
+from maxq.histories.lines.foreign import WANTED
+from maxq.histories.lines.sessions import from_completions
 from maxq.histories.op import HistoryError
 from maxq.histories.store import StoredRun
 
@@ -87,7 +89,8 @@ class Asked(NamedTuple):
 def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     """Judge a history by a model, print the verdict, and return its exit code."""
     stored = stored_history(asked.path, kind=asked.kind, allow_truncated=asked.allow_truncated)
-    stored = msgspec.structs.replace(stored, history=settled(stored.history))
+    history = _with_invocations(stored.history, asked)
+    stored = msgspec.structs.replace(stored, history=settled(history))
     history = stored.history
     # Times say nothing here: what counts is the order of the history.
     broken = [b for b in wellformed(history) if not b.warning and b.rule != "W8"]
@@ -95,6 +98,8 @@ def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     # Whose answer is whose may be wrong in one that breaks the rules: it is not judged.
     judged = ModelJudged(model=asked.model, keys=()) if broken else _judged(asked, stored)
     seconds = time.monotonic() - started
+    if not history.clients:
+        raise HistoryError(f"{asked.path.name} has no operations; {WANTED}")
     if not broken and not any(key.calls for key in judged.keys):
         seen = ", ".join(sorted({op.f for op in history.clients})[:8]) or "none"
         raise HistoryError(
@@ -117,6 +122,22 @@ def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     if written:
         echo(f"written: {', '.join(map(str, written))}", err=as_json)
     return EXIT_CODES[said.valid]
+
+
+def _with_invocations(history: History, asked: Asked) -> History:
+    """The same; of completions alone, transactions.
+
+    Raises:
+        HistoryError: nothing can be said of completions alone.
+    """
+    if not history.clients or any(op.type == "invoke" for op in history.clients):
+        return history
+    if isinstance(known_models()[asked.model], TransactionModel):
+        return History(from_completions(history.clients))
+    raise HistoryError(
+        f"{asked.path.name} has completions and no invocations: {asked.model} needs to know when "
+        "each operation began"
+    )
 
 
 def _judged(asked: Asked, stored: StoredRun) -> ModelJudged:

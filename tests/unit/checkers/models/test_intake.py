@@ -170,3 +170,20 @@ def test_texts_of_sessions_are_read_as_their_authors_do(
     words = ["--model", "rw-register", "--consistency", "read-committed"]
     assert run_cli(["check", str(path), *words]) == 1
     assert f"are not read-committed: {found}." in " ".join(capsys.readouterr().out.split())
+
+
+def test_completions_alone_are_transactions_and_nothing_else(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Elle's own first example has neither processes nor invocations."""
+    path = tmp_path / "history.edn"
+    path.write_text(
+        "[{:type :ok, :value [[:append :x 1] [:r :y [1]]]}\n"
+        " {:type :ok, :value [[:append :x 2] [:append :y 1]]}\n"
+        " {:type :ok, :value [[:r :x [1 2]]]}]\n"
+    )
+    words = ["check", str(path), "--model"]
+    assert run_cli([*words, "list-append", "--consistency", "serializable"]) == 1
+    assert "are not serializable: G1c." in capsys.readouterr().out
+    assert run_cli([*words, "register"]) == 254
+    assert "has completions and no invocations" in capsys.readouterr().err
