@@ -108,7 +108,7 @@ def test_a_file_of_no_known_format_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     code, _, err = checked(capsys, tmp_path, "# hello\n", "--model", "register")
-    assert (code, "is of no format that is known: --format edn" in err) == (254, True)
+    assert (code, "is no history: it begins with" in err, "(--format)" in err) == (254, True, True)
 
 
 def test_a_model_of_ones_own_is_used_by_its_name(
