@@ -5,7 +5,7 @@ end of the witness. What is left is made smaller by delta debugging: parts are t
 first and one by one at last, as long as the model still calls the rest illegal. What may be taken
 out with what is the model's to say (`ties`).
 
-Source: docs/spec/checkers.md 8.4. Zeller and Hildebrandt, *Simplifying and isolating
+Source: docs/spec/checkers.md 8.5. Zeller and Hildebrandt, *Simplifying and isolating
 failure-inducing input*, 2002.
 """
 

@@ -1,6 +1,7 @@
 """The command ``maxq list``: what there is of each kind, with what it is, in a line."""
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 import click
@@ -95,6 +96,15 @@ def _upgrades() -> Iterator[tuple[str, str]]:
         yield up.name, text + (f"; {up.replaced} nodes are replaced" if up.replaced else "")
 
 
+def _models() -> Iterator[tuple[str, str]]:
+    for name, model in known_models().items():
+        names = defaultdict[str, list[str]](list)
+        for other, own in model.synonyms.items():
+            names[own].append(other)
+        also = ", ".join(f"{own} may be {' or '.join(others)}" for own, others in names.items())
+        yield name, model.about + (f"; {also}" if also else "")
+
+
 def _environments() -> Rows:
     return (
         (DOCKER, "a container for each node, on a Docker engine"),
@@ -125,7 +135,7 @@ LISTED: dict[str, tuple[str, Callable[[], Rows]]] = {
     "environments": ("where nodes can run", _environments),
     "checkers": ("what judges a run", _checkers),
     "models": ("models to judge any history by, for `maxq check FILE --model`",
-               lambda: [(name, model.about) for name, model in known_models().items()]),
+               _models),
     "claims": ("what is promised", lambda: [(c.id, c.promise) for c in BY_ID.values()]),
     "mutants": ("seeded bugs of the reference",
                 lambda: [(name, mutants.title(name)) for name in mutants.names()]),

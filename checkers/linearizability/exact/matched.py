@@ -6,7 +6,7 @@ as takes, these are each other's: they can be taken out of the history together,
 stays legal. What overlaps stays together, and so does all behind a call without an answer, which
 may be one of them.
 
-Source: docs/spec/checkers.md 8.4.
+Source: docs/spec/checkers.md 8.5.
 """
 
 from itertools import pairwise

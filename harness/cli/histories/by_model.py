@@ -195,9 +195,17 @@ def _write(asked: Asked, said: Said) -> tuple[Path, ...]:
     about = counterexample.About(
         model=asked.model, headline=headline(said), why=_reason(key), of=key.calls,
         steps=_steps(said, key),
-        command=f"maxq check {asked.minimal / counterexample.JOURNAL} --model {asked.model}",
+        command=_again(asked, said, asked.minimal / counterexample.JOURNAL),
     )  # fmt: skip
     return counterexample.write(counterexample.part_of(said.history, key), asked.minimal, about)
+
+
+def _again(asked: Asked, said: Said, path: Path) -> str:
+    """The command that judges the counterexample, as what the whole was taken for."""
+    independent = "yes" if said.judged.independent else asked.independent
+    again = Asked(path, asked.model, Budget(), consistency=asked.consistency, keys=asked.keys,
+                  independent=independent, initial=asked.initial)  # fmt: skip
+    return again.repeat()
 
 
 def _reason(key: KeyJudged) -> str:
