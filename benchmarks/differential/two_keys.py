@@ -7,7 +7,7 @@ from benchmarks.differential.oracle import drawn, exhaustive
 from benchmarks.differential.subjects import INFO, WRONG, never
 from maxq.checkers.linearizability.calls import NEVER, OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.model import Model, State
-from maxq.checkers.models.judged import judge
+from maxq.checkers.models.judged import NOTHING_TESTED, judge
 from maxq.histories.history import History
 from maxq.histories.op import Op
 
@@ -50,9 +50,11 @@ def compared(model: Model, number: int) -> tuple[str, bool]:
     both = Both(model)
     calls = drawn(_ask, both, random, info=INFO[number % 3], wrong=random.choice(WRONG), length=8)
     ops, two_open = _history(calls)
-    valid = judge(model, History(ops), never).valid
+    judged = judge(model, History(ops), never)
     legal = exhaustive(both, calls)
-    wrong = "" if valid in (legal, "unknown" if not calls.size else legal) else f"{valid}: {ops}"
+    # One that tests nothing is not called valid.
+    right = ("unknown",) if not calls.size or (legal and judged.why == NOTHING_TESTED) else (legal,)
+    wrong = "" if judged.valid in right else f"{judged.valid}: {ops}"
     return wrong, two_open
 
 
