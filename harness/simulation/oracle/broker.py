@@ -42,6 +42,8 @@ class BrokerView:
         config = node._config
         self.name = machine.name
         self.set = facts.set_of(config.broker_name)
+        self._pools = config.pools
+        self.set.lossy |= config.pools
         self.facts = facts
         self.now_ns = now_ns
         self._files = machine.disk.files
@@ -255,6 +257,8 @@ class BrokerView:
         """A send is answered with success: all that it waits for must be so."""
         core = self._core
         if core is None or not self.alive:  # what a process does in the step in which it dies
+            return
+        if self._pools:  # it is answered before it is in the log
             return
         if end > self._log.end:
             self.facts.report("acknowledged-beyond-end", [self.name],

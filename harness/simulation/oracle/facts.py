@@ -84,7 +84,9 @@ class SetFacts:
     kept: Prefix | None = None  # what was confirmed or acknowledged: no later master may lack it
     kept_by: str = ""
     kept_epoch: int = 0
-    lossy: bool = False  # a power loss may have taken what was promised: nothing was synced
+    # What was promised may be gone: nothing was synced before a power loss, or it was in a
+    # transient store pool, in a process that died.
+    lossy: bool = False
 
     def live(self) -> list["View"]:
         """The views of processes that live; the others are forgotten."""
