@@ -26,8 +26,9 @@ TRIO: dict[str, Any] = {
     "replicas": 3,
     "profile": "P-SAFE",
 }
+AWAY = ("slaves-away-kill", "slaves-away-power")  # half a minute a round
 # Without those that need an operator's repair, or another release, which no simulated node has.
-SINGLE = sorted(set(fault_names()) - {NO_FAULT, "damage", "replace-release"})
+SINGLE = sorted(set(fault_names()) - {NO_FAULT, "damage", "replace-release", *AWAY})
 THREE = ("kill", "partition", "change-address")
 BEGINS = {
     "power": "power-loss",
@@ -68,6 +69,16 @@ def struck(judged: Judged) -> Counter[str]:
 def test_a_fault_alone_is_proven_and_loses_nothing(tmp_path: Path, name: str) -> None:
     """S6, S10, S11 with three controllers and three replicas in sync."""
     assert struck(run(tmp_path, (name,), seed=3, seconds=20))[BEGINS.get(name, name)] >= 2
+
+
+@pytest.mark.parametrize("name", AWAY)
+def test_a_master_that_is_struck_while_its_slaves_are_away_keeps_all(
+    tmp_path: Path, name: str
+) -> None:
+    """S6, S10, S11 likewise: it acknowledges nothing alone."""
+    counts = struck(run(tmp_path, (name,), seed=3, seconds=60))
+    assert counts["stop"] >= 1
+    assert counts["power-loss" if name.endswith("power") else "kill"] >= 1
 
 
 def test_controllers_in_name_servers_are_struck_as_both(tmp_path: Path) -> None:

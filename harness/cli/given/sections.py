@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from maxq.harness.contracts.terminal import echo
+
 TITLE = "section"  # the attribute of an option that has one
 OTHERS = "Other"
 FIRST_MAX = 12  # options that `--help` shows
@@ -78,7 +80,7 @@ def _help_all() -> click.Option:
     def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value and not ctx.resilient_parsing:
             ctx.meta[ALL] = True
-            click.echo(ctx.get_help(), color=ctx.color)
+            echo(ctx.get_help())
             ctx.exit()
 
     return click.Option([ALL], is_flag=True, is_eager=True, expose_value=False, callback=show,
