@@ -21,6 +21,7 @@ from maxq.histories.op import HistoryError, Op
 FORMATS = ("edn", "jsonl", "parquet", "json", "jepsen-log", "awdit", "plume")
 HEAD = 4096  # bytes from which a format is found
 BOM = b"\xef\xbb\xbf"
+PORCUPINES = (b'"ClientId"', b'"Operations"')  # keys of other checkers' JSON
 WANTED = (
     "taken are Jepsen's history.edn, history.txt and log, elle-cli's JSON, texts of AWDIT and "
     "Plume, and .jsonl and .parquet of Max-Q's own (--format)"
@@ -49,7 +50,9 @@ def format_of(head: bytes) -> str:
         if inner.startswith(b":"):
             return "edn"
         if inner.startswith(b'"'):
-            return "json" if text.startswith(b"[") else "jsonl"
+            if text.startswith(b"["):
+                return "json"
+            return "" if any(name in text for name in PORCUPINES) else "jsonl"
     return "edn" if _RECORD.match(first) else ""
 
 
@@ -58,8 +61,8 @@ def seen(head: bytes) -> str:
     if head.startswith(b"JEPSEN"):
         return "it is Jepsen's own test.jepsen: give the history.edn of the same folder"
     text = head.removeprefix(BOM).lstrip()
-    if text.startswith(b"{") and b'"Operations"' in text:
-        return "it seems to be of Porcupine"
+    if text.startswith(b"{") and any(name in text for name in PORCUPINES):
+        return "it seems to be of Porcupine, or of etcd's robustness tests"
     if not text:
         return "it is empty"
     if b"\0" in text:

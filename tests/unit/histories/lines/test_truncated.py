@@ -62,6 +62,7 @@ def test_of_a_file_that_was_cut_off_all_before_the_cut_is_read(tmp_path: Path, t
         (b"JEPSEN\0\0\0\0\1", "give the history.edn of the same folder"),
         (b"", "it is empty"),
         (b"\x7fELF\0\0\0", "it is no text"),
+        (b'{"Input":1,"Call":1,"Return":2,"ClientId":0}', "of etcd's robustness tests"),
         (b"hello\nworld", "it begins with 'hello'"),
         (gzip.compress(WRITE.encode())[:-9], "h: "),
     ],
