@@ -32,7 +32,7 @@ from maxq.histories.jsonl import ReadReport, read_jsonl
 from maxq.histories.lines.foreign import HEAD, READERS, WANTED, format_of, seen
 from maxq.histories.lines.truncated import READABLE
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.store import StoredRun, open_run
+from maxq.histories.store import CONFIG, StoredRun, open_run
 from maxq.histories.text import encode_op
 
 GZIP, JEPSENS = b"\x1f\x8b", "history.edn"  # of a packed file; in a store folder of Jepsen's
@@ -136,7 +136,7 @@ def stored_history(path: Path, *, kind: str = "", allow_truncated: bool = False)
     Raises:
         HistoryError: it is none.
     """
-    if path.is_dir() and not (path / JEPSENS).is_file():
+    if path.is_dir() and ((path / CONFIG).exists() or not (path / JEPSENS).is_file()):
         return open_run(path, allow_truncated=allow_truncated)
     path = path / JEPSENS if path.is_dir() else path
     with path.open("rb") as file:

@@ -77,7 +77,10 @@ class Asked(NamedTuple):
         Raises:
             HistoryError: the first value is no EDN.
         """
-        forms = list(read_edn(self.initial))
+        try:
+            forms = list(read_edn(self.initial))
+        except HistoryError as error:
+            raise HistoryError(f"--initial {self.initial!r:.100}: {error}") from None
         if self.initial and len(forms) != 1:
             raise HistoryError(f"--initial wants one value, not {self.initial!r:.100}")
         return Intake(

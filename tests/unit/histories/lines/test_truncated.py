@@ -40,6 +40,12 @@ def test_the_folder_of_a_test_of_jepsen_is_its_history(tmp_path: Path) -> None:
     assert len(stored_history(tmp_path).history.ops) == 2
 
 
+def test_a_run_with_an_exported_history_beside_it_is_the_run(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "history.edn").write_text(WRITE)
+    assert stored_history(tmp_path).history.ops == ()
+
+
 @pytest.mark.parametrize("text", [WRITE, f"[{WRITE}]", JSON])
 def test_of_a_file_that_was_cut_off_all_before_the_cut_is_read(tmp_path: Path, text: str) -> None:
     path, counts = tmp_path / "h", set()
