@@ -45,6 +45,7 @@ from maxq.checkers.routing.route_completeness import (
     by_broker,
     by_node,
     following,
+    unordered,
 )
 from maxq.histories.fault_facts import RESET_CONNECTIONS
 from maxq.histories.history import History
@@ -70,7 +71,7 @@ class Listings:
 
 def _case(history: History, context: Context) -> Case:
     case = Case(judged=dict.fromkeys(CLAIMS, 0))
-    answers = sightings(history, OBSERVE_ROUTE, RouteView)
+    answers = unordered(history, sightings(history, OBSERVE_ROUTE, RouteView))
     reported: set[tuple[object, ...]] = set()
     judged = (
         *_living(history, answers, context),

@@ -10,10 +10,11 @@ from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from maxq.checkers.evidence.faults import Fault, may_start
-from maxq.checkers.evidence.observations import SetSighting, Sighting
+from maxq.checkers.evidence.observations import NEVER, SetSighting, Sighting
 from maxq.checkers.evidence.quiescence import Interval, Spans, Undisturbed
 from maxq.checkers.evidence.verdicts import Found
-from maxq.histories.fault_facts import ELECT_MASTER
+from maxq.histories.fault_facts import CHANGE_LEADER, ELECT_MASTER
+from maxq.histories.history import History
 from maxq.histories.observed import ReplicaView, RouteView
 
 MASTER = "0"  # the role id of a master in routes
@@ -183,6 +184,13 @@ def _due(living: Iterable[Living], welcome: Welcome) -> Iterator[Living]:
         over = over and welcome.has(view.node, view.address, one.answer.begun, one.answer)
         yield one._replace(due=over or (listed and one.span.at < 0))
         listed = listed or one.lists()
+
+
+def unordered(history: History, answers: Answers) -> list[Sighting[RouteView]]:
+    """The answers before the first order that the controllers change their leader: it pauses the
+    one that leads, which may be in a name server, and brokers are evicted meanwhile."""
+    ordered = min((op.index for op in history.of_f(CHANGE_LEADER)), default=NEVER)
+    return [answer for answer in answers if answer.at < ordered]
 
 
 def following(living: Sequence[Living], acts: Sequence[Fault], bound_ns: int) -> Iterator[Living]:

@@ -53,10 +53,10 @@ from maxq.checkers.routing.route_completeness import (
     not_master,
     undisturbed_masters,
     undisturbed_replicas,
+    unordered,
     within,
 )
 from maxq.checkers.routing.stale_masters import displaced, taken_masters
-from maxq.histories.fault_facts import CHANGE_LEADER
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
 from maxq.histories.op import HistoryError
@@ -92,9 +92,7 @@ def _judge(history: History, context: Context) -> Case:
     replicas, acts = replica_sightings(history), faults(history)
     deaths = _deaths(acts, replicas)
     controllers = _controllers(history)
-    # That pauses a controller, which may be in a name server.
-    ordered = min((op.index for op in history.of_f(CHANGE_LEADER)), default=NEVER)
-    before = [answer for answer in answers if answer.at < ordered]
+    before = unordered(history, answers)
     welcome = Welcome(before, acts, controllers, context.recovery_ns)
     late = [*_late(deaths, before, welcome, context)]
     living = [*undisturbed_replicas(replicas, before, welcome)]

@@ -62,6 +62,18 @@ def test_what_is_done_to_either_is_another_beginning(struck: str) -> None:
     assert "N7" in judge(reset(struck=struck)).of("no occasion")
 
 
+def test_a_change_of_the_controllers_leader_pauses_the_name_server_that_it_is_in() -> None:
+    r = Listed()
+    r.says(1, "b0-1", acting=False)
+    r.table(2, "n0", "0", "1")
+    r.resets(10, "n0", "b0-1")
+    r.act(25, "change-controller-leader", "controllers")
+    r.says(29, "b0-1", acting=False)
+    r.table(30, "n0", "0")
+    r.says(31, "b0-1", acting=False)
+    assert "N7" in judge(r).of("no occasion")
+
+
 def test_what_is_done_to_others_is_not() -> None:
     assert found(reset(struck="b0-0")) == ["N7/reset-broker-not-listed"]
 
