@@ -163,7 +163,9 @@ DECISIONS: dict[str, Decision] = {
         f"{CODE}: the permission goes with the master's entry",
         "An operator who adds the permission meanwhile (327), and a topic that is registered "
         "by itself (217), give it back. After `add-write` N2 and N12 are not judged of that "
-        "set until the master is back. No act of a run does the other.",
+        "set until the master is back. No act of a run does the other. A master that comes back "
+        "under another id keeps the permission until the smallest id registers again: N2 is not "
+        "judged before that is due.",
     ),
     "N5": Decision(
         f"{CODE}: who ends is taken off at the end of its connection",

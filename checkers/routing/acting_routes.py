@@ -7,6 +7,10 @@ back.
   written to.
 - N8: once the master of such a group is registered again, the group may be written to at once.
 
+A master that comes back under another id takes its entry along, and the write permission is taken
+when the smallest id registers anew (RocketMQ strips it there, and where a broker leaves). So N2 is
+not judged of such a group before that is due (`Context.relisting_ns`).
+
 An operator's orders count as well: once write permission was given by hand (327), N2 is not judged
 of that set before its master is seen again, and N8 not while it is taken by hand (205).
 
@@ -59,7 +63,7 @@ class ActingRoutes:
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
-            return rule(self, history, context, _case(history))
+            return rule(self, history, context, _case(history, context))
         except HistoryError as error:
             return unreadable(self, error)
 
@@ -78,11 +82,12 @@ def shown_in(s: Said) -> Iterator[Shown]:
             yield Shown(name, raw, routes, steady, name in view.acting)
 
 
-def _case(history: History) -> Case:
+def _case(history: History, context: Context) -> Case:
     case = Case(judged=dict.fromkeys(ActingRoutes.claims, 0))
     before: dict[tuple[str, str, str], tuple[Said, Shown]] = {}  # of claim, name server and set
     masterless: set[tuple[str, str]] = set()
     mastered: dict[tuple[str, str], int] = {}  # the last question whose answer showed a master
+    demoted = _Demoted(context.relisting_ns)
     orders = Orders(history)
     reported: set[tuple[str, str, str]] = set()
     strange = (op.index for op in history.nemesis if not history.kinds.knows(op.f))
@@ -95,8 +100,11 @@ def _case(history: History) -> Case:
                 masterless.add(place)
             if not shown.masterless:
                 mastered[place] = s.begun
+            moved = demoted.lately(place, s, shown)
             for claim, wrong in _judged(shown, back=back):
                 if claim in LASTING and s.at > until:
+                    continue
+                if claim == "N2" and moved:
                     continue
                 if claim == "N2" and orders.opened(shown.set, s.at, mastered.get(place, -1)):
                     continue
@@ -114,6 +122,26 @@ def _case(history: History) -> Case:
                     case.found.append(_found(claim, wrong, (first[0], s), shown))
     case.counts = {f"answers-{claim}": n for claim, n in case.judged.items()}
     return case
+
+
+class _Demoted:
+    """Groups whose master is listed under another id: since when."""
+
+    def __init__(self, bound_ns: int) -> None:
+        self._bound_ns = bound_ns
+        self._master: dict[tuple[str, str], str] = {}  # the last address of a master
+        self._since_ns: dict[tuple[str, str], int] = {}
+
+    def lately(self, place: tuple[str, str], s: Said, shown: Shown) -> bool:
+        """Whether an answer shows such a group, and the smallest id need not have registered."""
+        if not shown.masterless:
+            self._master[place] = shown.raw[MASTER_ROLE]
+            self._since_ns.pop(place, None)
+            return False
+        if self._master.get(place) not in shown.raw.values():
+            return False
+        since_ns = self._since_ns.setdefault(place, s.at_ns)
+        return s.begun_ns <= since_ns + self._bound_ns
 
 
 def _judged(shown: Shown, *, back: bool) -> Iterator[tuple[str, str]]:

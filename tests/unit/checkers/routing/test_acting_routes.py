@@ -49,6 +49,18 @@ def test_a_set_without_a_master_may_not_be_written_to() -> None:
     assert len(found(r)) == 1, "one finding for one time"
 
 
+@pytest.mark.parametrize(("until", "expected"), [(30, []), (60, ["N2/masterless-writable"])])
+def test_a_master_that_is_listed_as_a_slave_takes_the_permission_along(
+    until: float, expected: list[str]
+) -> None:
+    """Until the smallest id registers anew."""
+    r = Routed()
+    r.shows(1, {"0": "b0-0:1", "1": "b0-1:1"}, perm=READ_WRITE)
+    for time in (2, 3, until, until + 1):
+        r.shows(time, {"1": "b0-1:1", "3": "b0-0:1"}, perm=READ_WRITE)
+    assert [signature for signature, _ in found(r)] == expected
+
+
 def test_a_master_that_is_back_may_be_written_to() -> None:
     r = not_writable()
     assert found(r) == [("N8/master-not-writable", (3, 5))]
