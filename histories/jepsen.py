@@ -62,30 +62,25 @@ def _micro(value: Any) -> Any:
     ]
 
 
-def read_edn_history(path: Path) -> tuple[Op, ...]:
-    """The operations of a file: a form each, or all in one vector or list.
-
-    Raises:
-        HistoryError: it is no history; with the line, or the number of the operation.
-    """
-    return tuple(ops_of(path))
-
-
 def ops_of(path: Path) -> Iterator[Op]:
-    """The same, one by one. Where the text is no EDN that is what is wrong, also if an operation
-    before it is none.
+    """The operations of a file, one by one: a form each, or all in one vector or list. Where the
+    text is no EDN that is what is wrong, also if an operation before it is none.
 
     Raises:
-        HistoryError: as `read_edn_history`, maybe after some operations.
+        HistoryError: it is no history, maybe after some operations; with the line, or the number of
+            the operation.
     """
     wrong: HistoryError | None = None
     forms = _forms(path)
     try:
-        yield from ops_of_forms(forms)
+        try:
+            yield from ops_of_forms(forms)
+        except HistoryError as error:
+            wrong = error
+        for _ in forms:  # raises where the text ends early
+            pass
     except HistoryError as error:
         wrong = error
-    for _ in forms:  # raises where the text ends early
-        pass
     if wrong is not None:
         raise HistoryError(f"{path.name}: {wrong}")
 
@@ -122,9 +117,7 @@ def _forms(path: Path) -> Iterator[Any]:
             yield from forms
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise HistoryError(f"{path.name}: line {line}: not UTF-8: {error.reason}") from None
-    except HistoryError as error:
-        raise HistoryError(f"{path.name}: {error}") from None
+        raise HistoryError(f"line {line}: not UTF-8: {error.reason}") from None
 
 
 def op_of_form(form: Any, index: int | None) -> Op:

@@ -7,6 +7,7 @@ invocation and as a completion; the order of the list is the only order checkers
 Field semantics follow Jepsen's (jepsen-io/history), so that its checkers read our histories.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -18,11 +19,14 @@ NEMESIS = "nemesis"
 RESOLVED, COMMITTED, ABSENT = "resolved", "committed", "absent"
 
 
+Progress = Callable[[int], None]  # is given how many bytes more of a file have been read
+
+
 class HistoryError(ValueError):
     """A stored history that cannot be trusted: damaged, or not a history at all."""
 
 
-class Op(msgspec.Struct, frozen=True, omit_defaults=False):
+class Op(msgspec.Struct, frozen=True, omit_defaults=False, forbid_unknown_fields=True):
     """One event.
 
     `index` is dense from 0; -1 until recorded. `time` is nanoseconds since the start of the run on

@@ -26,10 +26,12 @@ LOOKS_MAX = 100  # at the budget, of one part that a search decides
 
 
 class Smallest(NamedTuple):
-    """The begins of the calls that are left, ascending, and why they are illegal by themselves."""
+    """The begins of the calls that are left, ascending, and why they are illegal by themselves;
+    `stopped`: the budget was used up, and fewer might do."""
 
     begins: tuple[int, ...]
     decided: Decided
+    stopped: bool = False
 
 
 def smallest(model: Model, calls: Calls, found: Decided, over: Over) -> Smallest:
@@ -43,7 +45,7 @@ def smallest(model: Model, calls: Calls, found: Decided, over: Over) -> Smallest
     kept, why = shrinking.start(found)
     kept, why = shrinking.shrunk(kept, why)
     kept, why = shrinking.alone(kept, why)
-    return Smallest(tuple(int(calls.begun[at]) for at in kept), why)
+    return Smallest(tuple(int(calls.begun[at]) for at in kept), why, over())
 
 
 class _Shrinking:

@@ -10,7 +10,7 @@ import msgspec
 
 from maxq.checkers.judgement.runner import check_all
 from maxq.harness.cli.given.asked import flat
-from maxq.harness.cli.given.budget import BudgetType
+from maxq.harness.cli.given.budget import Budget, BudgetType
 from maxq.harness.cli.given.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
@@ -88,9 +88,9 @@ Examples:
 @click.option(
     "--budget",
     type=BudgetType(),
-    default="30s,1GB",
-    show_default=True,
-    help="time and memory for --model; over it the verdict is unknown",
+    default=Budget(),
+    show_default="60s, and half of the free memory",
+    help="time and memory for --model, reading included; over it the verdict is unknown",
 )
 @click.option(
     "--format",

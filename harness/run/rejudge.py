@@ -31,7 +31,7 @@ from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import ReadReport, read_jsonl
 from maxq.histories.lines.foreign import HEAD, READERS, WANTED, format_of, seen
 from maxq.histories.lines.truncated import READABLE
-from maxq.histories.op import HistoryError, Op
+from maxq.histories.op import HistoryError, Op, Progress
 from maxq.histories.store import CONFIG, StoredRun, open_run
 from maxq.histories.text import encode_op
 
@@ -94,7 +94,13 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
         return self.results.exit_code
 
 
-def open_file(path: Path, *, kind: str = "", allow_truncated: bool = False) -> StoredRun:
+def _unsaid(read: int) -> None:
+    """Nobody waits for it."""
+
+
+def open_file(
+    path: Path, *, kind: str = "", allow_truncated: bool = False, progress: Progress = _unsaid
+) -> StoredRun:
     """Read a history.
 
     Args:
@@ -102,6 +108,7 @@ def open_file(path: Path, *, kind: str = "", allow_truncated: bool = False) -> S
         kind: its format, one of `maxq.histories.lines.foreign.FORMATS`; by default its suffix says
             which of `FORMATS` it is.
         allow_truncated: of a damaged journal, take what precedes the damage.
+        progress: is given how many bytes more of a foreign file have been read.
 
     Raises:
         HistoryError: it is none, or its suffix is unknown.
@@ -112,7 +119,7 @@ def open_file(path: Path, *, kind: str = "", allow_truncated: bool = False) -> S
         ops, damage = READABLE[kind](path)
         report = ReadReport(count=len(ops), complete=not damage, damage=damage)
     elif kind in READERS:
-        ops = READERS[kind](path)
+        ops = READERS[kind](path, progress)
     elif kind == "jsonl":
         ops, report = read_jsonl(path, allow_truncated=allow_truncated)
     elif kind == "parquet":
@@ -125,13 +132,16 @@ def open_file(path: Path, *, kind: str = "", allow_truncated: bool = False) -> S
     return StoredRun(path=path, config={}, history=History(ops), report=report, results=None)
 
 
-def stored_history(path: Path, *, kind: str = "", allow_truncated: bool = False) -> StoredRun:
+def stored_history(
+    path: Path, *, kind: str = "", allow_truncated: bool = False, progress: Progress = _unsaid
+) -> StoredRun:
     """Read the history of a run's folder, or of a file of any format.
 
     Args:
         path: the folder or the file.
         kind: the file's format; by default it is found from the first bytes.
         allow_truncated: of a damaged journal, take what precedes the damage.
+        progress: is given how many bytes more of a foreign file have been read.
 
     Raises:
         HistoryError: it is none.
@@ -142,14 +152,14 @@ def stored_history(path: Path, *, kind: str = "", allow_truncated: bool = False)
     with path.open("rb") as file:
         head = file.read(HEAD)
     if head.startswith(GZIP):
-        return _unpacked(path, kind, allow_truncated=allow_truncated)
+        return _unpacked(path, kind, allow_truncated, progress)
     kind = kind or format_of(head)
     if not kind:
         raise HistoryError(f"{path.name} is no history: {seen(head)}; {WANTED}")
-    return open_file(path, kind=kind, allow_truncated=allow_truncated)
+    return open_file(path, kind=kind, allow_truncated=allow_truncated, progress=progress)
 
 
-def _unpacked(path: Path, kind: str, *, allow_truncated: bool) -> StoredRun:
+def _unpacked(path: Path, kind: str, allow_truncated: bool, progress: Progress) -> StoredRun:
     """The history in a compressed file."""
     with tempfile.TemporaryDirectory(prefix="maxq-history-") as folder:
         plain = Path(folder) / path.name.removesuffix(".gz")
@@ -158,7 +168,7 @@ def _unpacked(path: Path, kind: str, *, allow_truncated: bool) -> StoredRun:
                 shutil.copyfileobj(packed, file)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise HistoryError(f"{path.name}: {error}") from None
-        found = stored_history(plain, kind=kind, allow_truncated=allow_truncated)
+        found = stored_history(plain, kind=kind, allow_truncated=allow_truncated, progress=progress)
     return msgspec.structs.replace(found, path=path)
 
 

@@ -8,15 +8,16 @@ and Plume's. Everything else is a format of ours (``maxq.histories.store``) or J
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from maxq.histories.edn_read import read_edn
-from maxq.histories.jepsen import op_of_form, read_edn_history
+from maxq.histories.jepsen import op_of_form
+from maxq.histories.lines.by_line import at_once, read_edn_history, without_cycles
 from maxq.histories.lines.sessions import AWDIT_HEAD, PLUME_HEAD, read_awdit, read_plume
-from maxq.histories.op import HistoryError, Op
+from maxq.histories.op import HistoryError, Op, Progress
 
 FORMATS = ("edn", "jsonl", "parquet", "json", "jepsen-log", "awdit", "plume")
 HEAD = 4096  # bytes from which a format is found
@@ -70,12 +71,13 @@ def seen(head: bytes) -> str:
     return f"it begins with {text[:40].decode(errors='replace').splitlines()[0]!r}"
 
 
-def read_log(path: Path) -> tuple[Op, ...]:
+def read_log(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]:
     """The operations of a Jepsen log.
 
     Raises:
         HistoryError: a line of it is none; with its number.
     """
+    progress(path.stat().st_size)
     return tuple(_log_ops(path))
 
 
@@ -105,28 +107,34 @@ def _value(kind: str, text: str) -> object:
     return None if kind == "info" else forms[0]
 
 
-def read_json(path: Path) -> tuple[Op, ...]:
+def read_json(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]:
     """The operations of a vector of maps.
 
     Raises:
         HistoryError: it is none; with the number of the operation.
     """
+    data = path.read_bytes().removeprefix(BOM)
+    progress(len(data))
+    with without_cycles():
+        found = () if b'"ext"' in data else at_once(data)
+        return found or tuple(_json_ops(path, data))
+
+
+def _json_ops(path: Path, data: bytes) -> Iterator[Op]:
     try:
-        forms = msgspec.json.decode(path.read_bytes().removeprefix(BOM))
+        forms = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HistoryError(f"{path.name}: {error}") from None
     if not isinstance(forms, list):
         raise HistoryError(f"{path.name}: no vector of operations")
-    found = []
     for at, form in enumerate(forms):
         try:
-            found.append(op_of_form(form, at))
+            yield op_of_form(form, at)
         except HistoryError as error:
             raise HistoryError(f"{path.name}: operation {at}: {error}") from None
-    return tuple(found)
 
 
-READERS = {
+READERS: Mapping[str, Callable[..., tuple[Op, ...]]] = {
     "edn": read_edn_history, "json": read_json, "jepsen-log": read_log,
     "awdit": read_awdit, "plume": read_plume,
 }  # fmt: skip

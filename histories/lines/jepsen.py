@@ -1,4 +1,4 @@
-"""A history of Jepsen as record batches: by the rules of `maxq.histories.jepsen.read_edn_history`,
+"""A history of Jepsen as record batches: by the rules of `maxq.histories.jepsen.ops_of`,
 and without its operations.
 
 A line is read by its form where it holds one operation and nothing else, as Jepsen writes them. Any
@@ -39,7 +39,7 @@ def spool_edn(path: Path, spool: Spool) -> ReadReport:
     """Read a history into a spool.
 
     Raises:
-        HistoryError: it is none, in the words of `read_edn_history`.
+        HistoryError: it is none, in the words of `ops_of`.
     """
     try:
         _Reading(path, spool).all()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from maxq.histories.op import HistoryError, Op
+from maxq.histories.op import HistoryError, Op, Progress
 
 SESSIONS = "sessions-only"
 _NUMBER = rb"-?[0-9]{1,18}"
@@ -28,21 +28,23 @@ Transaction = tuple[int, list[Part], bool]  # its session, what it did, and if i
 ABORTED = -1  # the number that Plume gives a transaction that did not
 
 
-def read_awdit(path: Path) -> tuple[Op, ...]:
+def read_awdit(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]:
     """The operations of a text of AWDIT.
 
     Raises:
         HistoryError: a line of it is none; with its number.
     """
+    progress(path.stat().st_size)
     return _ops(_awdit(path))
 
 
-def read_plume(path: Path) -> tuple[Op, ...]:
+def read_plume(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]:
     """The operations of a text of Plume, or of IsoVista.
 
     Raises:
         HistoryError: a line of it is none; with its number.
     """
+    progress(path.stat().st_size)
     return _ops(_plume(path))
 
 

@@ -1,4 +1,4 @@
-"""How much time and memory a search may use: ``--budget 30s,1GB``."""
+"""How much time and memory a judgement may use: ``--budget 30s,1GB``."""
 
 import re
 import resource
@@ -14,17 +14,18 @@ UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
 class Budget(NamedTuple):
-    """How long (s), and how much memory more than before (bytes)."""
+    """How long (s), and how much memory more than before (bytes; 0: half of what is free)."""
 
-    seconds: float = 30.0
-    memory: int = 1 << 30
+    seconds: float = 60.0
+    memory: int = 0
 
     def __str__(self) -> str:
-        return f"{self.seconds:g}s,{self.memory >> 20}MB"
+        return f"{self.seconds:g}s" + (f",{self.memory >> 20}MB" if self.memory else "")
 
     def begun(self) -> Callable[[], bool]:
         """Says from now on whether it is used up."""
-        until, most = time.monotonic() + self.seconds, memory_used() + self.memory
+        memory = self.memory or memory_free() // 2
+        until, most = time.monotonic() + self.seconds, memory_used() + memory
         return lambda: time.monotonic() > until or memory_used() > most
 
 
@@ -32,6 +33,13 @@ def memory_used() -> int:
     """How much memory this process has (bytes, resident)."""
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def memory_free() -> int:
+    """How much memory this machine can give (bytes)."""
+    with open("/proc/meminfo", "rb") as file:
+        known = dict(line.split(b":", 1) for line in file)
+    return int(known[b"MemAvailable"].split()[0]) << 10
 
 
 class BudgetType(click.ParamType[Budget]):

@@ -25,12 +25,18 @@ class Ticker:
     Args:
         line: how far it has come now, in a line; empty: nothing to say.
         kept: prints or stores what there is; called where the block was interrupted.
+        first_s: after how long the first line comes (s), on a terminal and elsewhere.
     """
 
-    def __init__(self, line: Callable[[], str], kept: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, line: Callable[[], str], kept: Callable[[], object] = lambda: None, *,
+        first_s: float | None = None,
+    ) -> None:  # fmt: skip
         self._line = line
         self._kept = kept
         self._live = sys.stderr.isatty()
+        self._each_s = ON_TERMINAL_S if self._live else ELSEWHERE_S
+        self._first_s = self._each_s if first_s is None else first_s
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._tick, daemon=True)
@@ -56,7 +62,9 @@ class Ticker:
             echo(text, err=err)
 
     def _tick(self) -> None:
-        while not self._over.wait(ON_TERMINAL_S if self._live else ELSEWHERE_S):
+        wait_s = self._first_s
+        while not self._over.wait(wait_s):
+            wait_s = self._each_s
             text = one_line(self._line())
             if not text:
                 continue

@@ -1,7 +1,6 @@
 """``maxq check FILE --model NAME``: any history, judged by a model."""
 
 import shlex
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -10,13 +9,16 @@ import msgspec
 
 from maxq.checkers.judgement.settled import Settled, settled
 from maxq.checkers.linearizability.search import OVER_BUDGET
+from maxq.checkers.linearizability.space import Over
 from maxq.checkers.models.intake import Intake
 from maxq.checkers.models.judged import KeyJudged, ModelJudged, judge
 from maxq.checkers.models.registers import CasRegister
 from maxq.checkers.models.transactions import TransactionModel
 from maxq.checkers.transactions.judged import Asked as AskedOf
 from maxq.harness.cli.given.budget import Budget
+from maxq.harness.cli.given.ticker import Ticker
 from maxq.harness.cli.histories import by_transactions, counterexample
+from maxq.harness.cli.histories.coming import Coming
 from maxq.harness.cli.histories.exchange import Answer, answer_of
 from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.cli.show import WIDTH, wrapped
@@ -26,12 +28,14 @@ from maxq.harness.run.rejudge import stored_history
 from maxq.histories.edn import to_edn
 from maxq.histories.edn_read import read_edn
 from maxq.histories.history import History, wellformed
+from maxq.histories.lines.by_line import without_cycles
 from maxq.histories.lines.foreign import WANTED
 from maxq.histories.lines.sessions import from_completions
 from maxq.histories.op import HistoryError
 from maxq.histories.store import StoredRun
 
 ROWS_MAX, EXAMPLE_MAX = 12, 20
+FIRST_S = 3.0  # until it is said how far it has come
 COLUMNS = (("key", 2), ("calls", 1), ("found", 10))
 EXIT_CODES: dict[object, int] = {True: 0, False: 1, "unknown": 2}
 
@@ -91,24 +95,39 @@ class Asked(NamedTuple):
 
 def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     """Judge a history by a model, print the verdict, and return its exit code."""
-    stored = stored_history(asked.path, kind=asked.kind, allow_truncated=asked.allow_truncated)
+    coming, over = Coming(asked.path, asked.budget.seconds), asked.budget.begun()
+    # Nothing here holds cycles, and to look for them takes longer than a large history itself.
+    with without_cycles(), Ticker(coming.line, first_s=FIRST_S):
+        stored, said = _said(asked, coming, over)
+    if not said.history.clients:
+        raise HistoryError(f"{asked.path.name} has no operations; {WANTED}")
+    return _printed(asked, stored, said, as_json=as_json, verbose=verbose)
+
+
+def _said(asked: Asked, coming: Coming, over: Over) -> tuple[StoredRun, "Said"]:
+    stored = stored_history(
+        asked.path, kind=asked.kind, allow_truncated=asked.allow_truncated, progress=coming.read
+    )
+    count = len(stored.history)
+    coming.goes_on(f"pairing {count:,} events")
     history = _with_invocations(stored.history, asked)
     stored = msgspec.structs.replace(stored, history=settled(history))
     history = stored.history
     # Times say nothing here: what counts is the order of the history.
     broken = [b for b in wellformed(history) if not b.warning and b.rule != "W8"]
-    started = time.monotonic()
+    coming.goes_on(f"judging {count:,} events by {asked.model}")
     # Whose answer is whose may be wrong in one that breaks the rules: it is not judged.
-    judged = ModelJudged(model=asked.model, keys=()) if broken else _judged(asked, stored)
-    seconds = time.monotonic() - started
-    if not history.clients:
-        raise HistoryError(f"{asked.path.name} has no operations; {WANTED}")
-    if not broken and not any(key.calls for key in judged.keys):
+    judged = ModelJudged(model=asked.model, keys=()) if broken else _judged(asked, stored, over)
+    if not broken and history.clients and not any(key.calls for key in judged.keys):
         seen = ", ".join(sorted({op.f for op in history.clients})[:8]) or "none"
         raise HistoryError(
             f"{asked.path.name}: no operation that {asked.model} knows; its operations are: {seen}"
         )
-    said = Said(judged, [f"{b.rule} at op {b.index}: {b.text}" for b in broken], seconds, history)
+    malformed = [f"{b.rule} at op {b.index}: {b.text}" for b in broken]
+    return stored, Said(judged, malformed, coming.seconds(), history)
+
+
+def _printed(asked: Asked, stored: StoredRun, said: "Said", *, as_json: bool, verbose: bool) -> int:
     written = _write(asked, said)
     elle = _answer(asked, said)
     if as_json:
@@ -143,14 +162,13 @@ def _with_invocations(history: History, asked: Asked) -> History:
     )
 
 
-def _judged(asked: Asked, stored: StoredRun) -> ModelJudged:
+def _judged(asked: Asked, stored: StoredRun, over: Over) -> ModelJudged:
     model = known_models()[asked.model]
     if (asked.consistency or asked.keys) and not isinstance(model, TransactionModel):
         raise HistoryError(f"--consistency and --keys are for transactions, not for {asked.model}")
     try:
         return judge(
-            model, stored.history, asked.budget.begun(), AskedOf(asked.consistency, asked.keys),
-            asked.intake(),
+            model, stored.history, over, AskedOf(asked.consistency, asked.keys), asked.intake(),
         )  # fmt: skip
     except HistoryError:
         raise
@@ -292,7 +310,8 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
             echo(line)
         echo(f"decided: in {said.seconds:.2f} s")
         if (key := said.example) is not None and key.smallest is not None:
-            echo(f"minimal: {len(key.smallest.begins):,} of {key.calls:,} transactions suffice")
+            count = len(key.smallest.begins)
+            echo(f"minimal: {count:,} of {key.calls:,} transactions suffice{_stopped(key)}")
         _show_end(asked, judged, said.history)
         return
     found = [] if judged.why else [*judged.of(False), *judged.of("unknown")]
@@ -343,12 +362,17 @@ def _show_example(said: Said, key: KeyJudged, *, verbose: bool) -> None:
     on = "" if key.key is None else f" on key {key.key}"
     are = "is illegal by itself" if count == 1 else "are illegal by themselves"
     echo(wrapped(f"counterexample: {count:,} of the {key.calls:,} operations{on} {are}: "
-                 f"{_reason(key)}"))  # fmt: skip
+                 f"{_reason(key)}{_stopped(key)}"))  # fmt: skip
     rows = counterexample.cells(part)
     shown = rows if verbose or count <= EXAMPLE_MAX else rows[:EXAMPLE_MAX]
     echo_drawn(table(counterexample.COLUMNS, shown, width=WIDTH, colour=coloured()))
     if len(shown) < count:
         echo(f"  ... and {count - len(shown):,} more operations; -v shows all")
+
+
+def _stopped(key: KeyJudged) -> str:
+    stopped = key.smallest is not None and key.smallest.stopped
+    return " (the budget ended the search for fewer: --budget)" if stopped else ""
 
 
 def _cells(key: KeyJudged) -> list[tuple[str, str]]:

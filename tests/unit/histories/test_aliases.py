@@ -25,8 +25,9 @@ from maxq.histories.aliases import (
 )
 from maxq.histories.fault_facts import BUILT_IN, FaultFacts
 from maxq.histories.grounds import KINDS, declaration, declared
-from maxq.histories.jepsen import encode_edn, read_edn_history
+from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import JournalWriter, read_jsonl
+from maxq.histories.lines.by_line import read_edn_history
 from maxq.histories.op import NEMESIS, Op, Process
 from maxq.histories.tables import events_table, ops_from_events
 from maxq.nemeses.catalogue import acts, fault_names

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from maxq.histories.edn import Keyword, to_edn
 from maxq.histories.edn_read import DEPTH_MAX, DIGITS_MAX, read_edn
-from maxq.histories.jepsen import encode_edn, read_edn_history
+from maxq.histories.jepsen import encode_edn
+from maxq.histories.lines.by_line import read_edn_history
 from maxq.histories.op import NEMESIS, HistoryError, Op
 
 SPEC = r"""

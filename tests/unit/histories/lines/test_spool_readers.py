@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from maxq.histories.jepsen import encode_edn, read_edn_history
+from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import JournalWriter, ReadReport, read_jsonl
+from maxq.histories.lines.by_line import read_edn_history
 from maxq.histories.lines.jepsen import spool_edn
 from maxq.histories.lines.journal import spool_journal
 from maxq.histories.lines.spool import Spool, concurrency_of, spool

@@ -10,7 +10,7 @@ from maxq.harness.contracts.plugins import restored
 from maxq.harness.contracts.terminal import program
 from maxq.harness.run import plugins
 from maxq.harness.run.rejudge import encode_jsonl
-from maxq.histories.jepsen import read_edn_history
+from maxq.histories.lines.by_line import read_edn_history
 from maxq.histories.parquet import encode_parquet
 
 STALE = """\
