@@ -345,11 +345,15 @@ class Inquiry:
         controllers, whether every slave copies its master's log, and has its tables."""
         if self.pairs:
             return await self._copied_by_all()
-        brokers = [n for n in self.by_role(Role.BROKER) if not n.learner]
-        count = Counter(n.broker_set for n in brokers)
+        brokers = self.by_role(Role.BROKER)
+        count = Counter(n.broker_set for n in brokers if not n.learner)
+        # An unclean election makes a learner a member.
+        learners = {self._nodes.address(n.name) for n in brokers if n.learner}
         for known in await self._sync_state():
             return all(
-                name in known and len(known[name].in_sync_replicas) >= replicas
+                name in known
+                and sum(r.broker_address not in learners for r in known[name].in_sync_replicas)
+                >= replicas
                 for name, replicas in count.items()
             )
         return False
