@@ -56,9 +56,10 @@ class Late(msgspec.Struct, frozen=True):
 
     def wanted(self, *, served: bool) -> str:
         """What is to be asked now that its queue is served, or not; empty: nothing."""
-        if self.there is None or (served and self.copied and not self.everywhere):
-            return FIND_TOPIC
-        return "" if self.there or self.by_sending else CREATE_TOPIC
+        if self.there is False:
+            return "" if self.by_sending else CREATE_TOPIC
+        unsure = self.there is None or (served and self.copied and not self.everywhere)
+        return FIND_TOPIC if unsure else ""
 
     def after(self, event: Op) -> "Late":
         """The same after such an operation."""
@@ -106,7 +107,10 @@ class Probes(msgspec.Struct, frozen=True):
             return self
         if self.late is not None and event.f in (FIND_TOPIC, CREATE_TOPIC):
             after = event.time + (COPY_NS if self.streak else 0 if event.type == "ok" else RETRY_NS)
-            return msgspec.structs.replace(self, late=self.late.after(event), next_ns=after)
+            late = self.late.after(event)
+            # A master that does not know the topic was elected since its queue was served.
+            streak = 0 if late.there is False else self.streak
+            return msgspec.structs.replace(self, late=late, streak=streak, next_ns=after)
         streak, value, late = self.streak, self.value, self.late
         if event.type != "ok":
             after = event.time + RETRY_NS
@@ -116,6 +120,8 @@ class Probes(msgspec.Struct, frozen=True):
         if event.f == PROBE_READ:
             return Probes(self.key, value, streak + 1, None, event.time, late)
         [[_, _, [offset, sent]]] = event.value
+        if late is not None:  # who took a message has the topic
+            late = msgspec.structs.replace(late, there=True)
         return Probes(self.key, value + 1, streak, (sent, offset), event.time, late)
 
 

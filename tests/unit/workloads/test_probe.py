@@ -268,6 +268,8 @@ def test_a_late_topic_that_the_next_master_does_not_know_is_made_there_as_well()
         ([ALL], True, [FIND_TOPIC, *SERVED]),
         ([ALL], False, [FIND_TOPIC, *SERVED]),
         ([NONE, ALL], True, [FIND_TOPIC, *SERVED, FIND_TOPIC]),
+        # Another master was elected once the queue was served, and does not know the topic.
+        ([NONE, NONE, ALL], True, [FIND_TOPIC, *SERVED, FIND_TOPIC, *SERVED, FIND_TOPIC]),
         ([NONE, ALL], False, [FIND_TOPIC, CREATE_TOPIC, *SERVED, FIND_TOPIC]),
         ([MASTER, MASTER, ALL], False, [FIND_TOPIC, *SERVED, FIND_TOPIC, FIND_TOPIC]),
     ],
