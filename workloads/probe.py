@@ -107,10 +107,10 @@ class Probes(msgspec.Struct, frozen=True):
             return self
         if self.late is not None and event.f in (FIND_TOPIC, CREATE_TOPIC):
             after = event.time + (COPY_NS if self.streak else 0 if event.type == "ok" else RETRY_NS)
-            late = self.late.after(event)
+            known = self.late.after(event)
             # A master that does not know the topic was elected since its queue was served.
-            streak = 0 if late.there is False else self.streak
-            return msgspec.structs.replace(self, late=late, streak=streak, next_ns=after)
+            streak = 0 if known.there is False else self.streak
+            return msgspec.structs.replace(self, late=known, streak=streak, next_ns=after)
         streak, value, late = self.streak, self.value, self.late
         if event.type != "ok":
             after = event.time + RETRY_NS
