@@ -265,8 +265,8 @@ class Membership(ABC):
 
     async def _look_for_ha(self, said: str) -> None:
         """Take an HA address for the master's, if the master does."""
-        master = self.master_address
-        if said and said != self.master_ha_address:
+        master = self.master_address  # none, if it was left while its HA address was asked for
+        if master and said and said != self.master_ha_address:
             fault = await ha_address.confirmed(self._pool, master, said)
             if fault:
                 self._host.log("broker.ha.unconfirmed", master=master, said=said, why=fault)
