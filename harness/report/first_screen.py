@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from maxq.checkers.core.api import Status
 from maxq.checkers.core.titles import status_in_words, titled
 from maxq.checkers.judgement import summary as words
-from maxq.checkers.judgement.cuts import described, in_short, links_of, short_name
+from maxq.checkers.judgement.cuts import (
+    BOTH_WAYS,
+    ONE_WAY,
+    described,
+    in_short,
+    links_of,
+    short_name,
+)
 from maxq.checkers.judgement.digest import Row
 from maxq.checkers.judgement.stretches import long_ones
 from maxq.harness.report.bands import Actions, Band
@@ -23,8 +30,12 @@ from maxq.harness.schedule.options import Options
 
 SHOWN, SETS = 4, 2  # rows; broker sets with a lane
 SENTENCE_MAX, CELL_MAX, EVENTS_MAX = 700, 240, 2000
-GLANCE_MAX = 110  # characters of the first sentences
+GLANCE_MAX = 110  # characters of a first sentence in the largest letters
 WORDS = {True: "valid", False: "invalid", "unknown": "unknown"}
+SIGNS = {
+    BOTH_WAYS: "cut both ways",
+    ONE_WAY: "cut one way: what the left sends does not reach the right",
+}
 Mark = tuple[int, int, str]  # time (ns), number of its finding, words
 
 
@@ -35,37 +46,36 @@ def badge(valid: object) -> Html:
 
 
 def head(evidence: Evidence) -> Html:
-    """The verdict in a sentence, what else there is to say of it, and what casts doubt on it."""
+    """The verdict in a sentence, the largest text there is; which faults took what was lost; what
+    else there is to say of it, and what casts doubt on it."""
     first, rest = parted(evidence)
+    blamed = dict.fromkeys(row.cause for row in evidence.rows if row.lost and row.blamed)
     notes = words.notes(evidence.results, evidence.context)
     return el(
         "header",
-        el("h1", badge(evidence.results.valid), " ", el("span", first, class_="sentence")),
+        el("h1", badge(evidence.results.valid), " ", el("span", first, class_="sentence"),
+           class_=None if len(first) <= GLANCE_MAX else "long"),
+        el("p", "Blamed: ", el("b", short("; ".join(blamed), CELL_MAX), class_="blamed"),
+           class_="summary") if blamed else None,
         el("p", rest, class_="summary") if rest else None,
         [el("p", short(doubt, SENTENCE_MAX), class_="doubt") for doubt in evidence.doubts],
         [el("p", short(note, SENTENCE_MAX), class_="note") for note in notes],
-    )
+    )  # fmt: skip
 
 
 def parted(evidence: Evidence) -> tuple[str, str]:
-    """The verdict's first sentences without its word, and what it says after them."""
+    """The verdict's first sentence without its word, and what it says after it; what it leaves
+    open of losses comes first there."""
     said = words.headline(evidence.results, evidence.context)
     body = said[len(words.word(evidence.results)) :].lstrip(":; ")
     body = f"{body[:1].upper()}{body[1:]}"
-    first, rest = _sentences(body)
+    first, dot, rest = body.partition(". ")
+    first += dot.rstrip()
+    if besides := words.besides(evidence.results, evidence.context):
+        rest = f"{besides[:1].upper()}{besides[1:]}. {rest}"
     advice = "; ".join(evidence.results.advice)
     rest = f"{rest} To decide: {advice}." if advice else rest
     return short(first, SENTENCE_MAX), short(rest.strip(), SENTENCE_MAX)
-
-
-def _sentences(text: str) -> tuple[str, str]:
-    """As many whole sentences as are read at a glance, at least one; and the others."""
-    end = text.find(". ")
-    while 0 <= end < GLANCE_MAX and 0 <= (following := text.find(". ", end + 1)) < GLANCE_MAX:
-        end = following
-    if len(text) <= GLANCE_MAX or end < 0:
-        return text, ""
-    return text[: end + 1], text[end + 2 :]
 
 
 def findings_table(rows: Sequence[Row]) -> Html:
@@ -109,17 +119,23 @@ def overview(time: TimeScale, seen: Lanes, done: Actions, marks: Sequence[Mark],
 
 def small_timeline(time: TimeScale, seen: Lanes, done: Actions, marks: Sequence[Mark],
                    sets: Sequence[str]) -> Html:  # fmt: skip
-    """Findings, masters with their epochs, SyncStateSets and faults by name, over the whole run."""
-    shown = sets[:SETS]
-    lanes = [lane for lane in seen.sets if lane.name.rpartition(" ")[0] in shown]
+    """Findings, what is known of broker sets, and faults by name, over the whole run."""
+    lanes = [lane for lane in seen.sets if lane.segments and lane.broker_set in sets[:SETS]]
     return el(
         "div",
         marks_row(time, marks) if marks else None,
         (segments_row(time, lane) for lane in lanes),
         strips_row(time, "faults", strips(done)),
         axis(time),
+        el("ul", signs(done), class_="legend"),
         class_="plots small",
     )
+
+
+def signs(done: Actions) -> list[Html]:
+    """What the signs in the names of cuts mean, of those that are there."""
+    names = " ".join(in_short(band.act) for band in done.bands)
+    return [el("li", el("b", sign), f" {means}") for sign, means in SIGNS.items() if sign in names]
 
 
 def slider(time: TimeScale, done: Actions, marks: Sequence[Mark], at_ns: int) -> Html:
@@ -191,10 +207,11 @@ def claims_line(evidence: Evidence) -> Html:
             kind = f"count {status.replace(' ', '-')}"
             text = f" {status_in_words(status)}{names}"
             parts.append(el("span", el("b", len(of)), text, class_=kind))
-    said = [el("span", text, class_="count")
-            for text in (words.besides(results, evidence.context), words.acting(results),
-                         words.topics(results))
-            if text]  # fmt: skip
+    said = [
+        el("span", text, class_="count")
+        for text in (words.acting(results), words.topics(results))
+        if text
+    ]
     return el("p", said, el("a", "Claims", href="#claims"), " ", parts, class_="tally")
 
 

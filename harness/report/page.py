@@ -19,7 +19,7 @@ from maxq.harness.report.bands import Actions, actions
 from maxq.harness.report.cluster import picture
 from maxq.harness.report.evidence import Evidence, Group, grouped
 from maxq.harness.report.examples.diagram import stylesheet
-from maxq.harness.report.lanes import UNASKED_NS, Lane, Lanes, lanes
+from maxq.harness.report.lanes import Lane, Lanes, lanes
 from maxq.harness.report.markup import Child, Html, clean, el, join, policy, short
 from maxq.harness.report.measures import windows
 from maxq.harness.report.plot import (
@@ -174,9 +174,8 @@ def _timeline(page: Page) -> Html:
     dropped = sum(lane.dropped for lane in (*seen.sets, *seen.nodes))
     notes = (
         "A state is drawn from the answer that showed it to the next one, so a change appears up "
+        "to one round of questions late."
     )
-    notes += "to one round of questions late. Where nobody was asked for "
-    notes += f"{UNASKED_NS // 1_000_000_000} s nothing is drawn."
     notes += f" {seen.left_out} lines are left out." if seen.left_out else ""
     notes += f" {dropped} states are too short to be drawn here." if dropped else ""
     notes += f" {hidden} faults on nodes are not drawn, for their number." if hidden else ""
@@ -190,13 +189,13 @@ def _timeline(page: Page) -> Html:
                      first_screen.on_node(lane.node, on.get(lane.node, ())))
             for lane in seen.nodes),
            axis(time), class_="plots"),
-        state_legend(seen),
+        state_legend(seen, first_screen.signs(done)),
     )  # fmt: skip
 
 
 def _set_title(lane: Lane, ours: Collection[str]) -> str:
     """What a row about a broker set is called; some workloads start and stop sets of their own."""
-    return lane.name if lane.name.rpartition(" ")[0] in ours else f"spare {lane.name}"
+    return lane.name if lane.broker_set in ours else f"spare {lane.name}"
 
 
 def _checkers(evidence: Evidence) -> Html:
@@ -212,12 +211,13 @@ WORDS_OF_STATES = {
     "follower": "follower",
     "answers": "answers (name server)",
     "silent": "no answer, or no master",
+    "gap": "nothing is known: nothing answered, or nobody asked",
 }
 
 
-def state_legend(seen: Lanes) -> Html:
-    """What the fills of the timeline mean, of those that are in it."""
-    there = {segment.state for lane in (*seen.sets, *seen.nodes) for segment in lane.segments}
+def state_legend(seen: Lanes, signs: Child = None) -> Html:
+    """What the fills of the timeline mean, of those that are in it; and its signs."""
+    there = {s.state for lane in (*seen.sets, *seen.nodes) for s in (*lane.gaps, *lane.segments)}
     boxes = [
         el("li", el("svg", el("rect", width=22, height=12, rx=2, class_=f"state {state}"),
                     width=22, height=12, aria_hidden="true"), " ", words)
@@ -226,7 +226,7 @@ def state_legend(seen: Lanes) -> Html:
     whole = el("svg", (el("rect", x=n * 11, width=11, height=12, class_=f"state set shade-{n + 1}")
                        for n in range(3)), width=33, height=12, aria_hidden="true")  # fmt: skip
     members = el("li", whole, " SyncStateSet, the stronger the more members")
-    return el("ul", boxes, members if "set" in there else None, class_="legend",
+    return el("ul", boxes, members if "set" in there else None, signs, class_="legend",
               aria_label="states")  # fmt: skip
 
 

@@ -62,15 +62,17 @@
     return line;
   }
 
-  // Words stay at their place, and are shown where they fit.
+  // Words stay at their place, and are shown where they fit; what is folded has no length yet.
+  const labels = all(".plot text.seg, .plot text.fault"), lengths = new Map();
   function place() {
     const wide = (plots.find((p) => p.clientWidth) || { clientWidth: 640 }).clientWidth;
     const pixels = wide / view.width;
-    for (const text of all(".plot text.seg, .plot text.tick, .plot text.fault")) {
+    for (const text of labels) if (!lengths.get(text)) lengths.set(text, text.getComputedTextLength());
+    for (const text of [...labels, ...all(".plot text.tick")]) {
       const x = Number(text.dataset.x), width = Number(text.dataset.w);
       const from = Math.max(x, view.from), room = (x + width - from) * pixels;
       const inside = from <= view.from + view.width && x + width >= view.from;
-      const fits = !width || text.textContent.length * 6.4 + 6 <= room;
+      const fits = !width || (lengths.get(text) || text.textContent.length * 6.4) + 6 <= room;
       text.setAttribute("x", `${((from - view.from) * 100) / view.width}%`);
       text.setAttribute("visibility", inside && fits ? "visible" : "hidden");
     }

@@ -27,6 +27,7 @@ STRIP, STRIPS_MAX, EDGE = 14, 4, 3  # px: a strip and its lower edge; lines of s
 FAULTS_MAX = 1000  # strips of one row that are drawn
 PER_PX, PER_PX_SMALL = 9, 14  # units that a px takes: in a plot of the timeline, in a small one
 NAME_MAX = 60
+SAID_LEAST = WIDTH / 100  # units
 
 
 class Strip(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,11 +47,12 @@ def segments_row(time: TimeScale, lane: Lane) -> Html:
 
 def lane_row(time: TimeScale, lane: Lane, name: Html | str, strips: Sequence[Strip]) -> Html:
     """One line of states, and below it the faults on its node."""
-    bars = [_bar(time, s) for s in lane.segments]
+    bars = [_bar(time, s) for s in (*lane.gaps, *lane.segments)]
     texts = []
-    for s in lane.segments:
-        if s.label:
-            start, end = span_of(time, s.start_ns, s.end_ns)
+    for s in (*lane.gaps, *lane.segments):
+        start, end = span_of(time, s.start_ns, s.end_ns)
+        # Many short times without an answer say no more than their look does.
+        if s.label and (s.state != "silent" or end - start > SAID_LEAST):
             kind = f"seg on-{_ink(s)}"
             texts.append(label(start, round(end - start, 1), GAP + 12, s.label, kind))
     top = GAP + LANE + 1

@@ -53,14 +53,20 @@ class Told(Recorder):
         end: int = 0,
         copying: bool | msgspec.UnsetType = msgspec.UNSET,
         delays: Delays | msgspec.UnsetType = msgspec.UNSET,
+        leads: bool = False,
     ) -> int:
         self.now = at
         view = ReplicaView(
-            node=node, set="b0", address=f"{node}:1", id=None, leads=False, epochs=(), end=end,
+            node=node, set="b0", address=f"{node}:1", id=None, leads=leads, epochs=(), end=end,
             confirmed=None, acting=acting, isolated=isolated,
             copying=copying, delays=delays,
         )  # fmt: skip
         return self.op("ok", 9, OBSERVE_REPLICA, {"node": node}, encoded(view))
+
+    def silent(self, at: float, node: str) -> int:
+        """It was asked and did not answer."""
+        self.now = at
+        return self.op("fail", 9, OBSERVE_REPLICA, {"node": node}, {"node": node})
 
     def lists(self, at: float, *roles: str) -> int:
         """The name server lists the set's brokers of these roles."""
@@ -102,6 +108,11 @@ def parted(*, others: Sequence[str] = (), online_at: float = 90, asked: bool = T
 
 class Offsets(Told):
     """Offsets of one group, beside what brokers and the name server n0 say."""
+
+    def silent(self, at: float, node: str) -> int:
+        """It was asked and did not answer."""
+        self.now = at
+        return self.op("fail", 9, OBSERVE_REPLICA, {"node": node}, {"node": node})
 
     def lists(self, at: float, *ids: str) -> int:
         self.now = at
