@@ -1,6 +1,6 @@
 """What a report is made from. Everything in it but the options may be of hostile origin."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,17 @@ from maxq.histories.history import History
 SHOWN_MAX = 50  # anomalies of one name
 
 
+class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of one node's log, `before` a moment (ns of the history) and `after` it. `path` is from
+    the run's folder."""
+
+    node: str
+    path: str
+    at_ns: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A stored run and its verdict.
 
@@ -26,7 +37,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     said of the causes of findings, each in a line. `tried` is what it said of settings that would
     have kept what was lost, `to_try` how to find out. `power`: how much the verdict could have
     called. `rows` are its findings in plain words, `known` what is known of them. `recoveries` are
-    those from each fault; `counterexamples` belong to some of the anomalies.
+    those from each fault; `counterexamples` belong to some of the anomalies. `logs` are what nodes
+    wrote around findings, by their numbers.
     """
 
     history: History
@@ -45,6 +57,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     power: tuple[Power, ...] = ()
     recoveries: Sequence[Recovery] = ()
     counterexamples: Sequence[Counterexample] = ()
+    logs: Mapping[int, Sequence[Excerpt]] = {}
 
 
 class Numbered(msgspec.Struct, frozen=True, kw_only=True):

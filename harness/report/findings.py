@@ -12,7 +12,7 @@ from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement import summary as words
 from maxq.checkers.judgement.digest import named
 from maxq.checkers.judgement.phrases import said
-from maxq.harness.report.evidence import Evidence, Group, Numbered
+from maxq.harness.report.evidence import Evidence, Excerpt, Group, Numbered
 from maxq.harness.report.examples import of_anomaly
 from maxq.harness.report.markup import Child, Html, clean, el, join, short
 from maxq.harness.report.spoken import spoken
@@ -144,7 +144,8 @@ def harms(evidence: Evidence, groups: Sequence[Group], brokers: Mapping[str, str
     first = {(g.claim, g.name): g.numbered[0].number for g in groups if g.numbered}
     tried, settings = "\n".join(evidence.explained), "\n".join(evidence.tried)
     known = {row.number: row.known for row in evidence.rows}
-    each = [_harm(number, harm, first, brokers, known.get(number, ()))
+    logs = evidence.logs
+    each = [_harm(number, harm, first, brokers, known.get(number, ()), logs.get(number, ()))
             for number, harm in enumerate(found, start=1)]  # fmt: skip
     rest = each[HARMS_OPEN:]
     return join(
@@ -161,7 +162,7 @@ def harms(evidence: Evidence, groups: Sequence[Group], brokers: Mapping[str, str
 
 def _harm(
     number: int, harm: Harm, first: Mapping[tuple[str, str], int], brokers: Mapping[str, str],
-    known: Sequence[str],
+    known: Sequence[str], logs: Sequence[Excerpt],
 ) -> Html:  # fmt: skip
     word, colour = ("broken", "invalid") if harm.broken else ("not promised", "neutral")
     symptoms = []
@@ -181,7 +182,22 @@ def _harm(
         [el("p", short(f"{text[:1].upper()}{text[1:]}.", STORY_MAX), class_="note")
          for text in known],
         el("p", "Seen as: ", cells, class_="note") if cells else None,
+        [_log(one) for one in logs],
         id=f"finding-{number}", class_="group",
+    )  # fmt: skip
+
+
+def _log(log: Excerpt) -> Html:
+    """What a node wrote around a finding, folded."""
+    at = seconds(log.at_ns)
+    count = len(log.before) + len(log.after)
+    return el(
+        "details",
+        el("summary", f"log of {log.node}: {count} lines around {at}"),
+        el("p", "The whole log: ", el("a", log.path, href=log.path), class_="note"),
+        el("pre", "\n".join(log.before), "\n" if log.before else "",
+           el("b", f"———— {at} ————\n"), "\n".join(log.after), class_="log"),
+        class_="more",
     )  # fmt: skip
 
 

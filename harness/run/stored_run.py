@@ -203,10 +203,13 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def with_report(self) -> "Judged":
         """The same, its report written beside its results if that is possible."""
-        from maxq.harness.report.writing import write_report  # many say a verdict, few draw it
+        # Many say a verdict, few draw it.
+        from maxq.harness.report.writing import write_report
+        from maxq.harness.run.node_logs import with_logs
 
         try:
-            report = write_report(self._evidence(), self.stored.path)
+            evidence = with_logs(self._evidence(), self.stored.path)
+            report = write_report(evidence, self.stored.path)
         except Exception as error:  # a page is no evidence: nothing else may fail with it
             return msgspec.structs.replace(self, unreported=error)
         return msgspec.structs.replace(self, report=report)
