@@ -80,10 +80,18 @@ class Storyteller:
         """Which acts came before and after an operation, of those that may have to do with it: on
         name servers only where the claim is about them, on brokers of the same set."""
         before, after = self._nearest(index, claim, of)
+        struck = f"struck {f'broker set {of}' if of else 'a broker'}"
         if before is None and after is None:
-            return "There was no fault."
-        first = f"The last fault before op {index} was the {self.act(before)}" if before else ""
-        then = f"the next after it was the {self.act(after)}" if after else "none came after it"
+            return f"No fault {struck}." if self._acts else "There was no fault."
+        # Of faults elsewhere nothing is said but that they were.
+        earlier = any(_ended(act) < index for act in self._acts)
+        later = any(_ended(act) > index for act in self._acts)
+        first = f"No fault before op {index} {struck}" if earlier else ""
+        if before is not None:
+            first = f"The last fault before op {index} was the {self.act(before)}"
+        then = f"none after it {struck}" if later else "none came after it"
+        if after is not None:
+            then = f"the next after it was the {self.act(after)}"
         text = f"{first or f'There was no fault before op {index}'}; {then}."
         others = [act for act in self._at_work(index, claim, of) if act is not before]
         told = "; the ".join(self._done(act) for act in others)

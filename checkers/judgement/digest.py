@@ -28,6 +28,8 @@ from maxq.histories.op import Op
 NODES_MAX = 3  # nodes that a row names
 ROWS_MAX, FAULTS_MAX = 50, 1000  # rows of a digest; faults that are named
 NO_FAULT = "no fault came before"
+ELSEWHERE = "no fault that came before struck its brokers or controllers"
+NO_TIME = "when it began is unknown, and so which fault came before"
 ACKNOWLEDGED_BY = "acknowledged by "
 NOT_PROMISED = "not promised"
 WRONG_FIRST = frozenset(("acknowledged-uncopied",))  # later operations only show it
@@ -90,8 +92,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cause(self) -> str:
         """The fault with its moment, and whether it is blamed or only came before."""
-        if self.fault == NO_FAULT:
-            return NO_FAULT
+        if self.fault in (NO_FAULT, ELSEWHERE, NO_TIME):
+            return self.fault
         at = f" at {self.fault_ns / 1e9:.2f} s" if self.fault_ns >= 0 else ""
         more = f", and {self.earlier} earlier" if self.earlier else ""
         before = "" if self.blamed else "none is blamed; the last before: "
@@ -202,7 +204,7 @@ def _loss(acts: Sequence[Act], harm: Harm, number: int, of: int) -> Row:
         epoch=harm.epoch,
         after=after,
     )
-    return _caused(row, acts, harm.acts, harm.first_ns)
+    return _caused(row, acts, acts, harm.acts, harm.first_ns)
 
 
 def _row(
@@ -243,7 +245,7 @@ def _row(
     seen_ns = row.start_ns if first.kind in WRONG_FIRST else max(row.start_ns, wrong_ns)
     row = msgspec.structs.replace(row, seen_ns=seen_ns)
     near = [act for act in acts if any(concerns(act, c, first.set) for c in first.claims)]
-    return _caused(row, near if not first.acts else acts, first.acts, row.seen_ns)
+    return _caused(row, acts, near if not first.acts else acts, first.acts, row.seen_ns)
 
 
 def _sets(harms: Sequence[Harm]) -> tuple[str, ...]:
@@ -329,19 +331,24 @@ def named(story: str, brokers: Mapping[str, str]) -> str:
     return _ADDRESS.sub(lambda match: brokers.get(match[0], match[0]), story)
 
 
-def _caused(row: Row, acts: Sequence[Act], blamed: Sequence[int], at_ns: int) -> Row:
-    """The row with the faults that it is blamed on, else with the last one before."""
-    by_begin = {act.begun: act for act in acts}
+def _caused(
+    row: Row, acts: Sequence[Act], near: Sequence[Act], blamed: Sequence[int], at_ns: int
+) -> Row:
+    """The row with the faults that it is blamed on, else with the last one before of those `near`
+    it."""
+    by_begin = {act.begun: act for act in near}
     guilty = [by_begin[begun] for begun in blamed if begun in by_begin]
     if guilty:
         return msgspec.structs.replace(
             row, fault=in_short(guilty[-1]), fault_ns=_struck(guilty[-1]), blamed=True,
             earlier=len(guilty) - 1,
         )  # fmt: skip
-    before = [act for act in acts if not act.fault.facts or not act.fault.facts.harmless]
-    before = [act for act in before if 0 <= _struck(act) <= at_ns]
+    hurting = [act for act in acts if not act.fault.facts or not act.fault.facts.harmless]
+    earlier = [act for act in hurting if 0 <= _struck(act) <= at_ns]
+    before = [act for act in earlier if act.begun in by_begin]
     if not before:
-        return row
+        unknown_time = NO_TIME if hurting and at_ns < 0 else NO_FAULT
+        return msgspec.structs.replace(row, fault=ELSEWHERE if earlier else unknown_time)
     last = max(before, key=_struck)
     return msgspec.structs.replace(row, fault=in_short(last), fault_ns=_struck(last))
 

@@ -1,9 +1,10 @@
 """The first screen's rows: how many, when, who had acknowledged, and by which fault."""
 
 import msgspec
+import pytest
 
 from maxq.checkers.core.api import Anomaly, ClaimVerdict, Harm, Verdict
-from maxq.checkers.judgement.digest import NO_FAULT, digest, known_lines, named
+from maxq.checkers.judgement.digest import ELSEWHERE, NO_FAULT, NO_TIME, digest, known_lines, named
 from maxq.checkers.judgement.runner import Results
 from maxq.histories.history import History
 from maxq.histories.op import NEMESIS, Op
@@ -88,6 +89,33 @@ def test_nothing_is_blamed_where_no_fault_came_before() -> None:
     quiet = History([op for op in history().ops if op.is_client])
     (row,) = digest(quiet, locks(anomaly(), found=1))
     assert row.cause == NO_FAULT
+
+
+@pytest.mark.parametrize(
+    ("struck", "of", "cause"),
+    [
+        ("b0-0", "b1", ELSEWHERE),
+        ("n0", "", ELSEWHERE),
+        ("c0", "b1", "none is blamed; the last before: kill c0 at 3.00 s"),
+        ("b1-1", "b1", "none is blamed; the last before: kill b1-1 at 3.00 s"),
+    ],
+)
+def test_a_fault_elsewhere_is_not_said_to_be_none(struck: str, of: str, cause: str) -> None:
+    killed = [
+        msgspec.structs.replace(op, value={struck: {"holds": True}})
+        if not op.is_client and op.f == "kill" and isinstance(op.value, dict) else op
+        for op in history().ops
+    ]  # fmt: skip
+    found = msgspec.structs.replace(anomaly(), detail={"set": of} if of else {})
+    (row,) = digest(History(killed), locks(found, found=1))
+    assert row.cause == cause
+
+
+def test_of_a_finding_without_a_time_nobody_knows_which_fault_came_before() -> None:
+    timeless = [msgspec.structs.replace(op, time=-1) if op.is_client else op
+                for op in history().ops]  # fmt: skip
+    (row,) = digest(History(timeless), locks(anomaly(), found=1))
+    assert row.cause == NO_TIME
 
 
 def test_what_is_broken_stands_before_what_is_not_promised() -> None:

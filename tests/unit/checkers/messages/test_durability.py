@@ -453,6 +453,17 @@ def test_the_story_tells_heals_with_their_faults_and_no_questions() -> None:
     assert "; none came after it. Also in effect then: the kill of b1" in teller.around(15)
 
 
+def test_a_fault_elsewhere_is_not_told_as_none() -> None:
+    r = Recorder()
+    r.fault("kill", **{"b0-0": True})
+    r.send(0, 10, 0)
+    r.fault("kill", **{"b2-0": True})
+    teller = Storyteller(r.history)
+    assert teller.around(3, "S6", "b1") == "No fault struck broker set b1."
+    assert teller.around(3, "S6", "b2").startswith("No fault before op 3 struck broker set b2; the")
+    assert teller.around(3, "S6", "b0").endswith("; none after it struck broker set b0.")
+
+
 def test_every_name_can_be_told() -> None:
     """Stories are made for what is rare; a missing template would be found too late."""
     teller = Storyteller(Recorder().history)
