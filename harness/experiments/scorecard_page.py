@@ -1,9 +1,9 @@
 """A scorecard as Markdown and as a page: releases beside each other, claim by claim.
 
-What was broken comes first. In a cell of the tables after it: in how many of the runs that could
-judge a claim it was broken, or the number of runs in which it was kept. ``n/a``: the release cannot
-show it. ``?``: there were runs, and none could judge it. ``-``: there was no run. In parentheses:
-what the profile does not promise.
+Sentences on releases come first, then what was broken. In a cell of the tables after it: in how
+many of the runs that could judge a claim it was broken, or the number of runs in which it was kept.
+``n/a``: the release cannot show it. ``?``: there were runs, and none could judge it. ``-``: there
+was no run. In parentheses: what the profile does not promise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from itertools import product
 from typing import NamedTuple
 
 from maxq.checkers.core.claims import CLAIMS
-from maxq.checkers.judgement.phrases import said
+from maxq.checkers.core.titles import titled
 from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.scorecard import (
     BATTERIES,
@@ -25,6 +25,7 @@ from maxq.harness.experiments.scorecard import (
     cell,
     middle,
 )
+from maxq.harness.experiments.scorecard_sentences import in_short, in_words, short
 from maxq.harness.report.markup import Child, Html, el, join, policy
 from maxq.harness.schedule.options import MODES, PROFILES
 
@@ -71,33 +72,51 @@ class Part(NamedTuple):
 
 
 def parts(card: Scorecard) -> Iterator[Part]:
-    """All of them: what was broken, a table for each profile, speed, what the claims say, and how
-    it all was made."""
+    """All of them: sentences on releases, what was broken, a table for each profile, speed, what
+    the claims say, and how it all was made."""
     entries = card.entries()
-    claims = [_claims(card, entries, profile) for profile in card.profiles]
+    yield Part("In short", tuple(in_short(card, entries)))
     yield _found(card, entries)
-    for at, table in enumerate(claims):
-        yield table._replace(sentences=(LEGEND,) if at == 0 else ())
+    for at, profile in enumerate(card.profiles):
+        table = _claims(card, entries, profile)
+        first = (LEGEND,) if at == 0 and table.rows else ()
+        yield table._replace(sentences=(*first, *table.sentences))
     yield _speed(card, entries)
-    shown = {row[0][0] for table in claims for row in table.rows}
-    rows = tuple(((c.id, "name"), (c.promise, "")) for c in CLAIMS if c.id in shown)
+    states = {c.id: _states(card, entries, c.id) for c in CLAIMS}
+    rows = tuple(((titled([c.id]), "name"), (c.promise, "")) for c in CLAIMS
+                 if not states[c.id].isdisjoint(JUDGED))  # fmt: skip
     unseen = tuple(_in_no_table(card, entries))
     yield Part("What the claims say", unseen, ("claim", "promise"), rows)
     yield Part("How it was made", tuple(_made(card, entries)))
 
 
 def _claims(card: Scorecard, entries: Sequence[Entry], profile: Profile) -> Part:
-    rows = []
+    """Claims that not every release is known to keep; the others in a sentence."""
+    rows, kept = [], []
     for claim in CLAIMS:
         cells = [cell(entries, claim.id, target, profile) for target in card.targets]
-        if any(c.state in JUDGED for c in cells):
-            rows.append(((claim.id, "name"), *((word(c), _kind(c)) for c in cells)))
-    return Part(f"{profile}", (), ("claim", *map(short, card.targets)), tuple(rows))
+        if all(c.state == "kept" for c in cells):
+            kept.append((claim.id, min(c.rate.runs for c in cells)))
+        elif any(c.state in JUDGED for c in cells):
+            rows.append(((titled([claim.id]), "name"), *((word(c), _kind(c)) for c in cells)))
+    sentences = (_kept(kept),) if kept else ()
+    return Part(f"{profile}", sentences, ("claim", *map(short, card.targets)), tuple(rows))
 
 
-def short(target: str) -> str:
-    """A release, without what all have in common."""
-    return target.removeprefix("rocketmq:")
+def _kept(claims: Sequence[tuple[str, int]]) -> str:
+    """Claims that every release kept, by the number of runs of each that could judge them."""
+    by_runs: dict[int, list[str]] = {}
+    for claim, least in claims:
+        by_runs.setdefault(least, []).append(claim)
+    said = [f"in {_runs(least)} or more of each: {titled(named, len(named))}"
+            for least, named in sorted(by_runs.items(), reverse=True)]  # fmt: skip
+    return f"Kept by every release, {'; '.join(said)}."
+
+
+def _states(card: Scorecard, entries: Sequence[Entry], claim: str) -> set[str]:
+    """What came of a claim, over all releases and profiles."""
+    return {cell(entries, claim, target, profile).state
+            for target in card.targets for profile in card.profiles}  # fmt: skip
 
 
 def word(found: Cell) -> str:
@@ -165,10 +184,9 @@ def _found(card: Scorecard, entries: Sequence[Entry]) -> Part:
         if shown is None:
             continue
         promised = "" if cells[0].promised else " (not promised)"
-        told = {s: said(s.partition("/")[2], 1) for c in cells for s in c.found}
         rows.append((
             (f"{profile}{promised}", ""),
-            ("; ".join(f"{text} ({signature})" for signature, text in sorted(told.items())), ""),
+            (in_words({s for c in cells for s in c.found}), ""),
             (card.title(name), ""),
             *((_times(c), _kind(c)) for c in cells),
             (command(shown, entries), "code"),
@@ -209,13 +227,12 @@ def _in_no_table(card: Scorecard, entries: Sequence[Entry]) -> Iterator[str]:
     """Which claims have no row, and why."""
     found: dict[str, list[str]] = {"n/a": [], "unknown": []}
     for claim in CLAIMS:
-        states = {cell(entries, claim.id, target, profile).state
-                  for target in card.targets for profile in card.profiles}  # fmt: skip
+        states = _states(card, entries, claim.id)
         state = next((s for s in (*JUDGED, "unknown", "n/a") if s in states), "")
         found.get(state, []).append(claim.id)
     for state, why in (("n/a", "No release can show these here"), ("unknown", "No run judged")):
         if found[state]:
-            yield f"{why}: {', '.join(found[state])}."
+            yield f"{why}: {titled(found[state], len(found[state]))}."
 
 
 def _runs(number: int) -> str:
@@ -294,7 +311,7 @@ def page(card: Scorecard) -> str:
         Html(f"<style>{STYLE}</style>"),
     )
     body: list[Child] = [el("h1", TITLES[card.mode]), *(el("p", s) for s in preface(card))]
-    promises = {c.id: c.promise for c in CLAIMS}
+    promises = {titled([c.id]): c.promise for c in CLAIMS}
     for part in parts(card):
         body += [el("h2", part.title), *(el("p", s) for s in part.sentences)]
         if part.rows:

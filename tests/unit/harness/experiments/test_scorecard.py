@@ -1,5 +1,6 @@
 """Scorecards: what is run in which order, what a cell says, and the pages."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from maxq.harness.experiments.scorecard import (
     script_of,
 )
 from maxq.harness.experiments.scorecard_page import TITLES, markdown, page, word
+from maxq.harness.experiments.scorecard_sentences import in_short
 from maxq.harness.run.replay import Rate
 from maxq.harness.schedule.format import digest_of
 
@@ -74,7 +76,7 @@ def test_pairs_have_a_battery_and_cells_of_their_own(tmp_path: Path) -> None:
     assert len(card(tmp_path, seeds=1, **other).missing()) == (len(names) + 1) * 4
     text = markdown(of_pairs)
     assert text.startswith(f"# {TITLES['pair']}\n")
-    assert "| P4 | - | **broken 1 of 1** |" in text
+    assert "| masters take over their slaves' offsets (P4) | - | **broken 1 of 1** |" in text
     assert "DLedger" not in text
     assert f"`maxq replay harness/schedule/battery_pairs/{names[0]}.jsonl" in text
     assert "--profiles sync,async --mode pair --env local" in text
@@ -177,13 +179,42 @@ def whole(folder: Path) -> Scorecard:
 def test_claims_that_no_release_can_show_have_no_row(tmp_path: Path) -> None:
     absent = [entry(target=t, absent=("S1",), claims={"S6": "kept"}) for t in (OLD, NEW)]
     text = markdown(card(tmp_path, *absent, profiles=("P-SAFE",)))
-    assert "No release can show these here: S1." in text
+    assert "No release can show these here: unique broker ids (S1)." in text
+    assert (
+        "Kept by every release, in 1 run or more of each: no acknowledged message lost (S6)."
+        in text
+    )
 
 
 def test_where_nothing_was_broken_it_says_so(tmp_path: Path) -> None:
     kept = card(tmp_path, entry(claims={"S6": "kept"}))
     assert "## What was broken\n\nNothing.\n" in markdown(kept)
     assert "<p>Nothing.</p>" in page(kept)
+
+
+def test_sentences_say_which_releases_broke_a_promise_and_which_did_not(tmp_path: Path) -> None:
+    lost: dict[str, Any] = {
+        "claims": {"S6": "broken", "S9": "broken"}, "found": ("S6/lost-tail", "S9/x"),
+    }  # fmt: skip
+    kept: dict[str, Any] = {"claims": {"S6": "kept", "S9": "kept"}}
+    unpromised = entry(profile="P-DEFAULT", target=OLD, **lost)
+    runs = (entry(**lost), entry(**kept), entry(target=OLD, **kept), unpromised)
+    made = card(tmp_path, *runs, entry("pause_master", **kept))
+    said = list(in_short(made, made.entries()))
+    assert said == [
+        "In 1 of 2 runs of 5.5.0, an acknowledged message was lost (S6, S9). The schedule: "
+        f"{made.title('kill_master')}. Not in 5.1.0.",
+        "Nothing that is promised was broken in 5.1.0.",
+    ]
+    both = card(tmp_path, entry(**lost), entry(target=OLD, **lost))
+    assert next(in_short(both, both.entries())).startswith("In 1 of 1 runs each of 5.1.0 and 5.5.0")
+
+
+def test_no_claim_stands_without_words(tmp_path: Path) -> None:
+    text = markdown(whole(tmp_path)).replace("S6/lost-tail", "")
+    for line in text.splitlines():
+        for code in re.findall(r"\b[SANPELBO]\d+[a-z]?\b", line):
+            assert re.search(rf"\w \((?:\w+, )*{code}[,)]", line), line
 
 
 def test_the_table_as_markdown(tmp_path: Path) -> None:
@@ -196,14 +227,15 @@ def test_the_table_as_markdown(tmp_path: Path) -> None:
     assert "1 run did not come up." in text
     assert "Not finished: " in text
     assert "5.5.0 is run with namesrv 5.3.3." in text
-    assert "| S1 |" not in text.partition("## What the claims say")[0]
-    unjudged = text.partition("No run judged: ")[2].partition(".\n")[0].split(", ")
-    assert {"S1", "S2"} <= {*unjudged}
-    assert {"S6", "S13"}.isdisjoint(unjudged)
-    assert "| S6 | kept 1 | **broken 1 of 1** |" in text
-    assert "| S13 | ? | kept 2 |" in text
+    assert "(S1) |" not in text.partition("## What the claims say")[0]
+    unjudged = text.partition("No run judged: ")[2].partition(".\n")[0]
+    assert all(f"({claim})" in unjudged for claim in ("S1", "S2"))
+    assert not any(f"({claim})" in unjudged for claim in ("S6", "S13"))
+    assert "| no acknowledged message lost (S6) | kept 1 | **broken 1 of 1** |" in text
+    assert "| queues work after the last heal (S13) | ? | kept 2 |" in text
     found = text.index("## What was broken")
-    assert found < text.index("## P-SAFE") < text.index("| S13 | ? |") < text.index("Built by: ")
+    assert text.index("## In short") < found < text.index("## P-SAFE") < text.index("(S13) | ? |")
+    assert text.index("(S13) | ? |") < text.index("Built by: ")
     wanted = "| P-SAFE | an acknowledged message was lost (S6/lost-tail) | "
     assert wanted in text
     assert " | 0 of 1 | **1 of 1** | `maxq replay" in text.partition(wanted)[2]
@@ -212,8 +244,8 @@ def test_the_table_as_markdown(tmp_path: Path) -> None:
         "`maxq replay harness/schedule/battery/kill_master.jsonl --env local --target "
         "rocketmq:5.5.0 --profile safe --times 10`"
     ) in text
-    assert "| S6 | An acknowledged message is never lost while" in text
-    assert "| L1 | " not in text, "no run had anything to say of it"
+    assert "(S6) | An acknowledged message is never lost while" in text
+    assert "(L1) | " not in text, "no run had anything to say of it"
 
 
 def test_the_page_loads_nothing_and_shows_the_same(tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""What a scorecard shows in sentences: which releases broke what they promise, and which did not.
+
+Only what a profile promises counts, in any of the profiles that were run. A release stands on
+neither side where no run could judge.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.judgement.phrases import said
+from maxq.harness.experiments.scorecard import Entry, Scorecard, cell
+
+
+class Sides(NamedTuple):
+    """Of a claim under a schedule: who broke it, with in how many of how many runs, and who kept
+    it."""
+
+    broken: tuple[tuple[str, str], ...]
+    kept: tuple[str, ...]
+
+
+def in_short(card: Scorecard, entries: Sequence[Entry]) -> Iterator[str]:
+    """A line for each thing that was broken, the gravest first; then who broke nothing."""
+    told: dict[tuple[str, Sides], list[tuple[str, str]]] = {}
+    for claim in CLAIMS:
+        for name in card.names:
+            mine = [e for e in entries if e.job.name == name]
+            sides, found = _sides(card, mine, claim.id)
+            if sides.broken:
+                told.setdefault((name, sides), []).append((claim.id, found))
+    for (name, sides), claims in told.items():
+        codes = ", ".join(claim for claim, _ in claims)
+        not_in = f" Not in {listed(sides.kept)}." if sides.kept else ""
+        yield (f"In {_in_runs(sides.broken)}, {claims[0][1]} ({codes}). The schedule: "
+               f"{card.title(name)}.{not_in}")  # fmt: skip
+    whole = [t for t in card.targets if _keeps_all(card, entries, t)]
+    if whole:
+        yield f"Nothing that is promised was broken in {listed(list(map(short, whole)))}."
+
+
+def _in_runs(broken: Sequence[tuple[str, str]]) -> str:
+    """``9 of 9 runs each of 5.1.1 and 5.3.3``."""
+    if len({runs for _, runs in broken}) == 1 < len(broken):
+        return f"{broken[0][1]} each of {listed([release for release, _ in broken])}"
+    return listed([f"{runs} of {release}" for release, runs in broken])
+
+
+def in_words(signatures: Iterable[str]) -> str:
+    """What was found, with the signatures that say it: ``a message was lost (S6/lost-tail)``."""
+    told: dict[str, list[str]] = {}
+    for signature in sorted(signatures):
+        told.setdefault(said(signature.partition("/")[2], 1), []).append(signature)
+    return "; ".join(f"{text} ({', '.join(of)})" for text, of in told.items())
+
+
+def short(target: str) -> str:
+    """A release, without what all have in common."""
+    return target.removeprefix("rocketmq:")
+
+
+def listed(texts: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)
+
+
+def _sides(card: Scorecard, entries: Sequence[Entry], claim: str) -> tuple[Sides, str]:
+    """Who broke a claim and who kept it, and what was found in words."""
+    broken, kept, found = [], [], dict[str, None]()
+    for target in card.targets:
+        cells = [cell(entries, claim, target, profile) for profile in card.profiles]
+        cells = [c for c in cells if c.promised and c.state in ("broken", "kept")]
+        hits, runs = sum(c.rate.hits for c in cells), sum(c.rate.runs for c in cells)
+        if hits:
+            broken.append((short(target), f"{hits} of {runs} runs"))
+            found |= {said(s.partition("/")[2], 1): None for c in cells for s in c.found}
+        elif runs:
+            kept.append(short(target))
+    return Sides(tuple(broken), tuple(kept)), "; ".join(found)
+
+
+def _keeps_all(card: Scorecard, entries: Sequence[Entry], target: str) -> bool:
+    """Whether runs could judge something of a release, and nothing promised was broken."""
+    cells = [cell(entries, c.id, target, p) for c in CLAIMS for p in card.profiles]
+    states = {c.state for c in cells if c.promised}
+    return "kept" in states and "broken" not in states
