@@ -3,7 +3,7 @@
 The first sentence of a verdict is made of these. A test holds them against the table of anomalies.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 # Of one; of several, with their number.
 PHRASES: Mapping[str, tuple[str, str]] = {
@@ -367,3 +367,11 @@ def said(name: str, count: int) -> str:
         return f"{count:,} {name}"
     one, many = PHRASES[name]
     return one if count == 1 else many.format(n=f"{count:,}")
+
+
+def in_words(signatures: Iterable[str]) -> str:
+    """What was found, with the signatures that say it: ``a message was lost (S6/lost-tail)``."""
+    told: dict[str, list[str]] = {}
+    for signature in sorted(signatures):
+        told.setdefault(said(signature.partition("/")[2], 1), []).append(signature)
+    return "; ".join(f"{text} ({', '.join(of)})" for text, of in told.items())

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from maxq.checkers.core.api import Stretch, Valid
+from maxq.checkers.core.titles import titled
 from maxq.checkers.judgement.lost import Lost
 from maxq.checkers.judgement.stretches import long_ones
 from maxq.harness.cluster.deployment import SetupFailed
@@ -313,7 +314,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
             cells.append((row.fault, "-", "the run did not come up", "-", "-", "-"))
             continue
         said = row.messages
-        broken = ", ".join(row.broken) or ("none" if row.valid is True else "not all judged")
+        broken = titled(row.broken, 2) or ("none" if row.valid is True else "not all judged")
         cells.append((row.fault, _strikes(row), said.of, said.shown_then_gone,
                       _unavailable(row), broken))  # fmt: skip
     widths = [max(len(line[at]) for line in cells) for at in range(len(HEAD))]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from maxq.checkers.core.claims import CLAIMS
 from maxq.checkers.core.titles import titled
+from maxq.checkers.judgement.phrases import in_words
 from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.scorecard import (
     BATTERIES,
@@ -25,7 +26,7 @@ from maxq.harness.experiments.scorecard import (
     cell,
     middle,
 )
-from maxq.harness.experiments.scorecard_sentences import in_short, in_words, short
+from maxq.harness.experiments.scorecard_sentences import in_short, short
 from maxq.harness.report.markup import Child, Html, el, join, policy
 from maxq.harness.schedule.options import MODES, PROFILES
 

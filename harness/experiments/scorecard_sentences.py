@@ -4,7 +4,7 @@ Only what a profile promises counts, in any of the profiles that were run. A rel
 neither side where no run could judge.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from maxq.checkers.core.claims import CLAIMS
@@ -44,14 +44,6 @@ def _in_runs(broken: Sequence[tuple[str, str]]) -> str:
     if len({runs for _, runs in broken}) == 1 < len(broken):
         return f"{broken[0][1]} each of {listed([release for release, _ in broken])}"
     return listed([f"{runs} of {release}" for release, runs in broken])
-
-
-def in_words(signatures: Iterable[str]) -> str:
-    """What was found, with the signatures that say it: ``a message was lost (S6/lost-tail)``."""
-    told: dict[str, list[str]] = {}
-    for signature in sorted(signatures):
-        told.setdefault(said(signature.partition("/")[2], 1), []).append(signature)
-    return "; ".join(f"{text} ({', '.join(of)})" for text, of in told.items())
 
 
 def short(target: str) -> str:

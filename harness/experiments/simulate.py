@@ -19,7 +19,9 @@ import msgspec
 
 from maxq.checkers.core.api import Status
 from maxq.checkers.core.claims import BY_ID
+from maxq.checkers.core.titles import status_in_words, titled
 from maxq.checkers.evidence.stores.lost_stores import forfeited
+from maxq.checkers.judgement.phrases import in_words
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.experiments.engine import JOURNAL, run_missing
@@ -94,6 +96,17 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     reached: str = ""
     source: str = ""
     power: Called = {}
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Those of what was found, and of what the oracle saw; by them seeds are alike."""
+        return (*self.found, *(f"oracle/{name}" for name in self.oracle))
+
+    def in_words(self) -> str:
+        """What was found in words, each with its signatures."""
+        of_claims = [s for s in self.found if s.partition("/")[0] in BY_ID]
+        others = [s for s in self.signatures if s not in of_claims]
+        return "; ".join(filter(None, (in_words(of_claims), *others)))
 
 
 class Silent(Progress):
@@ -379,17 +392,16 @@ class Summary:
         self.acknowledged += result.acknowledged
         self.powers.add(result.power)
         self._rows.append(result.factors)
-        group = [*result.found, *(f"oracle/{name}" for name in result.oracle)]
-        if group:
-            self.groups[" ".join(group)].append(result)
+        if result.signatures:
+            self.groups[" ".join(result.signatures)].append(result)
 
     def by_claim(self) -> Iterator[str]:
         """What became of each claim, as a table."""
         statuses = get_args(Status)
-        yield f"{'claim':6}" + "".join(f"{status:>14}" for status in statuses)
+        yield "".join(f"{status_in_words(s):>13}" for s in statuses) + "  claim"
         for claim, counts in self.claims.items():
             if counts:
-                yield f"{claim:6}" + "".join(f"{counts[status]:14}" for status in statuses)
+                yield "".join(f"{counts[s]:13,}" for s in statuses) + f"  {titled([claim])}"
 
     def progress(self, resumed: int = 0) -> tuple[str, str, str]:
         """What came of the seeds so far, and how fast; `resumed` of them took no time."""
@@ -412,10 +424,10 @@ class Summary:
 
     def lines(self) -> Iterator[str]:
         """The summary, for people."""
-        for group, seen in sorted(self.groups.items(), key=lambda kv: -len(kv[1])):
+        for seen in sorted(self.groups.values(), key=len, reverse=True):
             seeds = ", ".join(str(t.seed) for t in seen[:SHOWN_SEEDS])
             more = f" and {len(seen) - SHOWN_SEEDS} more" if len(seen) > SHOWN_SEEDS else ""
-            yield f"{len(seen):5}  {group}: seeds {seeds}{more}"
+            yield f"{len(seen):5}  {seen[0].in_words()}: seeds {seeds}{more}"
         yield "verdicts: " + ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
         yield from self.by_claim()
         for doubt, count in self.doubts.most_common(SHOWN_DOUBTS):

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+from maxq.checkers.core.titles import titled
 from maxq.checkers.power.power import WEAK, power_of
 from maxq.harness.run.judging import checkers_of, context_of
 from maxq.harness.run.stored_run import options_of
@@ -68,7 +69,7 @@ class Powers:
             return ""
         runs = f"{self.runs} valid run{'' if self.runs == 1 else 's'}"
         weak = [
-            f"{claim} ({self._called[claim]} of {tried:,})" if tried else f"{claim} (no place)"
+            f"{titled([claim])}: {f'{self._called[claim]} of {tried:,}' if tried else 'no place'}"
             for claim, tried in sorted(self._tried.items())
             if self._called[claim] < WEAK * tried or not tried
         ]
@@ -78,6 +79,6 @@ class Powers:
                 "each claim"
             )
         return (
-            f"power: of the wrong answers planted in {runs} less than a tenth was called of "
-            f"{', '.join(weak)}: that these were kept says little"
+            f"power: of the wrong answers planted in {runs} less than a tenth was called of these, "
+            f"so that they were kept says little: {'; '.join(weak)}"
         )
