@@ -1,5 +1,6 @@
 """``maxq runs`` and ``maxq serve``: all runs of a store, in a terminal, as a page, over HTTP."""
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,12 +11,15 @@ import msgspec
 from maxq.harness.cli.given.param_types import Name
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
 from maxq.harness.experiments.overview.entries import (
+    SORTS,
     STATES,
     Entry,
     counted,
     differences,
     entries,
     entry_of,
+    inner_stores,
+    trend,
 )
 from maxq.histories.store import RunStore
 
@@ -30,6 +34,7 @@ STORE = click.option(
 )
 COLUMNS = (("started (UTC)", 19), ("verdict", 10), ("what was found", 42), ("settings", 38),
            ("lost", 10), ("faults", 6))  # fmt: skip
+CAMPAIGN_COLUMNS = (("campaign", 32), ("runs", 34), ("lost", 8), ("verdicts, oldest first", 42))
 STYLES = {"invalid": "bold red", "valid": "green", "unknown": "yellow", "damaged": "red"}
 
 
@@ -40,11 +45,17 @@ STYLES = {"invalid": "bold red", "valid": "green", "unknown": "yellow", "damaged
 @click.option(
     "--verdict", "states", type=Name(STATES), multiple=True, help="only these; repeatable"
 )
+@click.option(
+    "--sort", type=Name(tuple(SORTS)), default="newest", show_default=True, help="the order"
+)
+@click.option(
+    "--campaigns", is_flag=True, help="a row for each campaign of the store, with its verdicts"
+)
 @click.option("--all", "every", is_flag=True, help=f"not only the newest {SHOWN}")
 @click.option("--json", "as_json", is_flag=True, help="print all that is known of each as JSON")
 def runs(
     beside: Sequence[Path], store: Path, words: Sequence[str], states: Sequence[str],
-    every: bool, as_json: bool,
+    sort: str, campaigns: bool, every: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """List the runs of a store, newest first, and write its index.html; or put two runs, given by
     their folders, beside each other."""
@@ -54,7 +65,11 @@ def runs(
         show_beside(*(entry_of(path.resolve()) for path in beside))
         return 0
     present(store)
+    if campaigns:
+        show_campaigns(store, words, states)
+        return 0
     found = [run for run in entries(store) if fits(run, words, states)]
+    found.sort(key=SORTS[sort])
     if as_json:
         plain = [run.plain() for run in found]
         echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
@@ -62,7 +77,7 @@ def runs(
     show_runs(found if every else found[:SHOWN])
     left = 0 if every else len(found) - SHOWN
     if left > 0:
-        echo(f"... and {left} older ones; --all shows them")
+        echo(f"... and {left} {'older' if sort == 'newest' else 'more'} ones; --all shows them")
     from maxq.harness.experiments.overview.page import write_index
 
     try:
@@ -112,6 +127,24 @@ def show_runs(found: Sequence[Entry]) -> None:
         for run in found
     ]
     echo_drawn(table(COLUMNS, cells, width=WIDTH, colour=coloured()))
+
+
+def show_campaigns(store: Path, words: Sequence[str], states: Sequence[str]) -> None:
+    """A table, a row for the store and for each store of a campaign in it."""
+    cells = []
+    for name, path in {"": store, **inner_stores(store)}.items():
+        found = [run for run in entries(path) if fits(run, words, states)]
+        counts = Counter(run.state for run in found)
+        told = ", ".join(f"{counts[s]:,} {s}" for s in STATES if counts[s])
+        lost = sum(run.messages.lost or 0 for run in found)
+        if found:
+            of = one_line(name) or "outside of campaigns"
+            cells.append([(of, ""), (told, ""), (f"{lost:,}", ""), (trend(found), "")])
+    if not cells:
+        echo("there are no such runs")
+        return
+    echo_drawn(table(CAMPAIGN_COLUMNS, cells, width=WIDTH, colour=coloured()))
+    echo("verdicts: . valid, X invalid, ? unknown; the newest is the last")
 
 
 def _cut(text: str) -> str:

@@ -7,7 +7,7 @@ every operation is compared with its digest by ``maxq check`` only.
 
 import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -262,6 +262,23 @@ def _usual(options: Options) -> Any:
 def _topology(options: Options) -> str:
     text = f"{options.broker_sets} x {options.replicas} brokers, controllers: "
     return f"{text}{options.controllers}, name servers: {options.namesrvs}"
+
+
+SORTS: Mapping[str, Callable[[Entry], Any]] = {
+    "newest": lambda entry: 0,  # as they come
+    "verdict": lambda entry: STATES.index(entry.state),
+    "lost": lambda entry: -(entry.messages.lost or 0),
+    "faults": lambda entry: -entry.fault_count,
+    "workload": lambda entry: entry.load,
+}
+MARKS: Mapping[State, str] = {"valid": ".", "invalid": "X", "unknown": "?"}
+MARKS_MAX = 40  # runs of a trend
+
+
+def trend(of: Sequence[Entry]) -> str:
+    """The verdicts of runs, newest first, as marks from the older to the newest: ``..X.?``."""
+    marks = [MARKS[entry.state] for entry in reversed(of) if entry.state in MARKS]
+    return ("…" if len(marks) > MARKS_MAX else "") + "".join(marks[-MARKS_MAX:])
 
 
 def differences(one: Entry, other: Entry) -> Sequence[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 from small import SMALL_ARGS
 
+from maxq.checkers.judgement.lost import Lost
 from maxq.harness.cli.main import run_cli
+from maxq.harness.experiments.overview.entries import MARKS_MAX, SORTS, Entry, State, trend
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +48,33 @@ def test_runs_are_listed_newest_first(store: Path, capsys: pytest.CaptureFixture
     assert (run["settings"]["seed"], run["settings"]["env"]) == ("1", "simulated")
     code, out, _ = maxq(capsys, "runs", "--store", store, "--verdict", "damaged")
     assert out.startswith("there are no such runs")
+
+
+def test_runs_are_sorted_by_what_came_of_them() -> None:
+    def run(name: str, state: State, lost: int | None, faults: int) -> Entry:
+        messages = Lost(lost=lost, acknowledged=9)
+        return Entry(name=name, state=state, said="", messages=messages, fault_count=faults)
+
+    found = [run("a", "valid", None, 3), run("b", "invalid", 2, 1), run("c", "unknown", 7, 9)]
+    orders = {"newest": "abc", "verdict": "bca", "lost": "cba", "faults": "cab"}
+    for sort, order in orders.items():
+        assert "".join(entry.name for entry in sorted(found, key=SORTS[sort])) == order
+    assert trend(found) == "?X."
+    assert trend([run("d", "running", None, 0), *found * 20]) == "…" + ("?X." * 20)[-MARKS_MAX:]
+
+
+def test_campaigns_of_a_store_are_a_row_each(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inner = tmp_path / "campaigns" / "nightly" / "runs"
+    inner.parent.mkdir(parents=True)
+    inner.symlink_to(store)
+    assert "no such runs" in maxq(capsys, "runs", "--store", tmp_path, "--campaigns")[1]
+    inner.unlink()
+    shutil.copytree(store, inner, symlinks=True)
+    code, out, _ = maxq(capsys, "runs", "--store", tmp_path, "--campaigns")
+    assert code == 0
+    assert re.search(r"^campaigns/nightly +2 (valid|unknown) +0 +[.?]{2}$", out, re.M), out
 
 
 def test_a_hostile_folder_is_listed_and_prints_no_control(
