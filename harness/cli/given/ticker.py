@@ -112,6 +112,8 @@ class Steps:
         self._noun = noun
         self._most = "at most " if at_most else ""
         self._begun = time.monotonic()
+        self._done = 0
+        self._end: float | None = None  # when all will be done, by the steps that were done
 
     def line(self, done: int, of: int, *more: str) -> str:
         """Such as ``3 of 12 runs done, about 4 min left; 1 failed``.
@@ -126,7 +128,8 @@ class Steps:
         return "; ".join(filter(None, (f"{known}, {left}" if left else known, *more)))
 
     def left(self, done: int, of: int) -> str:
-        """In words, such as ``about 3 min left``; empty while nothing is known.
+        """In words, such as ``about 3 min left``; empty while nothing is known, and where it takes
+        longer than was said, as a time that grows is none.
 
         Args:
             done: how many steps are done since.
@@ -134,8 +137,13 @@ class Steps:
         """
         if not 0 < done < of:
             return ""
-        seconds = (time.monotonic() - self._begun) / done * (of - done)
-        return f"{self._most or 'about '}{in_words(seconds)} left"
+        now = time.monotonic()
+        if done != self._done or self._end is None:
+            end = now + (now - self._begun) / done * (of - done)
+            self._end = end if self._end is None else min(self._end, end)
+            self._done = done
+        left = self._end - now
+        return f"{self._most or 'about '}{in_words(left)} left" if left >= 1 else ""
 
 
 def in_words(seconds: float) -> str:

@@ -21,6 +21,7 @@ from maxq.histories.grounds import RUN
 from maxq.histories.op import Op
 
 EACH_S = 60.0  # between lines, on a clock on the wall
+HEALED = "healed, and waited until all worked again"
 TERMINAL_NS = 200_000_000  # of the run, between looks of the live one
 
 
@@ -101,9 +102,9 @@ class Progress:
         if self._settle_s:
             reading += f" ({self._settle_s} s until brokers have asked about open transactions)"
         if self._recovered:
-            return f"left: {reading}"
+            return reading
         left_ns = self._recovery_ns - (now_ns - (self._healed_ns or now_ns))
-        return f"left: healing, for at most {max(left_ns, 0) / 1e9:.0f} s, then {reading}"
+        return f"healing, at most {max(left_ns, 0) / 1e9:.0f} s more, then {reading}"
 
     def _act(self, now_ns: int, op: Op) -> None:
         if op.f == AWAIT_RECOVERY:
@@ -114,7 +115,8 @@ class Progress:
         said = told(op)
         doubt = op.error or "NOT PROVEN" in said
         if self._verbose or doubt or op.f == AWAIT_RECOVERY:
-            self._print(f"{now_ns / 1e9:7.2f} s  {op.f}: {said}")
+            what = HEALED if op.f == AWAIT_RECOVERY else op.f
+            self._print(f"{now_ns / 1e9:7.2f} s  {what}: {said}")
 
 
 def told(op: Op) -> str:

@@ -30,12 +30,12 @@ def test_a_log_gets_a_line_a_minute_and_each_says_what_is_left(
     shown.update(301 * S, Op("info", NEMESIS, AWAIT_RECOVERY, None))
     [line] = capsys.readouterr().err.splitlines()
     bound = f"{options.recovery_s:.0f} s"
-    assert line.startswith(f"left: healing, for at most {bound}, then reading everything: 301 s")
+    assert line.startswith(f"healing, at most {bound} more, then reading everything: 301 s")
     wall[0] = 240
     shown.update(311 * S, Op("info", NEMESIS, AWAIT_RECOVERY, {"cluster": {"holds": True}}))
     shown.update(311 * S, None)
     *_, line = capsys.readouterr().err.splitlines()
-    assert line.startswith("left: reading everything: 311 s")
+    assert line.startswith("reading everything: 311 s")
 
 
 def test_a_run_that_ends_early_is_not_said_to_have_time_left(
@@ -49,4 +49,4 @@ def test_a_run_that_ends_early_is_not_said_to_have_time_left(
     wall[0] = 60
     shown.update(21 * S, None)
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("left: healing, for at most ")
+    assert line.startswith("healing, at most ")
