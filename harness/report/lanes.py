@@ -7,7 +7,7 @@ says whether anybody asked. Answers of another shape are left out here; whoever 
 so.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -39,7 +39,7 @@ NO_MASTER = "no master"
 OWN_WORDS: Mapping[str, State] = {
     "master": "master", "acting master": "acting", "isolated": "isolated",
 }  # fmt: skip
-NO_ANSWER, UNASKED = "nothing answered", "nobody asked"
+NO_ANSWER, NO_LEADER, UNASKED = "nothing answered", "no leader answered", "nobody asked"
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
@@ -364,13 +364,14 @@ def _lane(
 
 def _gaps(found: Sequence[Segment], end_ns: int, asked: Sequence[int]) -> tuple[Segment, ...]:
     """Where nothing is known, from the first state on; each says whether somebody asked."""
+    gaps: list[Segment] = []
     starts = [*(s.start_ns for s in found[1:]), end_ns]
-    holes = [(s.end_ns, at) for s, at in zip(found, starts, strict=False) if s.end_ns < at]
-    return tuple(
-        gap(start, end, NO_ANSWER if bisect_left(asked, end) > bisect_left(asked, start + 1)
-            else UNASKED)
-        for start, end in holes
-    )  # fmt: skip
+    for hole, until in ((s.end_ns, at) for s, at in zip(found, starts, strict=False)):
+        between = asked[bisect_right(asked, hole) : bisect_left(asked, until)]
+        for start, end in pairwise((hole, *between, until)):
+            if start < end:
+                _prolong(gaps, gap(start, end, UNASKED if end - start > UNASKED_NS else NO_LEADER))
+    return tuple(gaps)
 
 
 def gap(start_ns: int, end_ns: int, words: str) -> Segment:

@@ -96,7 +96,8 @@ def test_what_controllers_said_of_a_set_goes_before_its_brokers_words() -> None:
     r.op("ok", 8, OBSERVE_CONTROLLER, {"node": "c0"}, encoded(told))
     seen = lanes(r.history, 41_000_000_000, ["b0"], [])
     assert [lane.name for lane in seen.sets] == ["b0 master", "b0 SyncStateSet"]
-    assert [(s.start_ns // 10**9, s.label) for s in seen.sets[0].gaps] == [(2, "nothing answered")]
+    gaps = [(s.start_ns // 10**9, s.label) for s in seen.sets[0].gaps]
+    assert gaps == [(2, "nobody asked"), (30, "no leader answered")]
 
 
 def test_a_legend_has_what_is_drawn_and_no_more() -> None:
