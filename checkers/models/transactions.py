@@ -10,6 +10,7 @@ from typing import Any
 
 from maxq.checkers.linearizability.calls import OPEN, Call, Row
 from maxq.checkers.linearizability.model import Client, Drawn, Model, State
+from maxq.checkers.models import readings
 from maxq.checkers.models.shapes import frozen
 from maxq.checkers.transactions.columns import READ, Transactions, transactions_of
 from maxq.checkers.transactions.judged import Asked, Judged, judge_lists, judge_registers
@@ -47,7 +48,8 @@ class TransactionModel(Model):
         Raises:
             ValueError: the consistency model cannot be said of them.
         """
-        return (judge_lists if self.lists else judge_registers)(txns, asked, over)
+        judge = judge_lists if self.lists else judge_registers
+        return readings.judged(judge, txns, asked, over)
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         parts = ended.value if ended is not None and ended.type == "ok" else begun.value
@@ -90,7 +92,7 @@ class TransactionModel(Model):
 class ListAppend(TransactionModel):
     """Lists that are appended to and read whole: `append` k v, `r` k (the completion has the list).
 
-    Every value is appended to a key once.
+    A value that was appended to a key again is judged where all readings of it agree.
     """
 
     name = "list-append"
@@ -101,7 +103,7 @@ class ListAppend(TransactionModel):
 class RwRegister(TransactionModel):
     """Registers that are written and read: `w` k v, `r` k (the completion has the value).
 
-    Every value is written to a key once.
+    A value that was written to a key again is judged where all readings of it agree.
     """
 
     name = "rw-register"

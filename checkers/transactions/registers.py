@@ -50,12 +50,15 @@ UNSEEN = -2  # of a part: it is no read of what others wrote
 class _Known(NamedTuple):
     """`first` are the reads of what others wrote, of each transaction and key the first, `version`
     the parts that wrote what they returned (NONE: nil); `final` the last writes of each
-    transaction and key; `there` which transactions took effect."""
+    transaction and key; `there` which transactions took effect; `reads` are the first and all
+    others that return something else, `source` of each part the one that wrote what it returned."""
 
     first: Ints
     version: Ints
     final: Ints
     there: Mask
+    reads: Ints
+    source: Ints
 
 
 def analysed(t: Transactions, keys: str = "") -> Analysis:
@@ -69,26 +72,31 @@ def analysed(t: Transactions, keys: str = "") -> Analysis:
     places, table = placed(t, owner), writers(t)
     spoiled = np.zeros(len(t.keys), np.bool_)
     spoiled[table.twice] = True
-    outer, opens, inner = _outer_reads(t, owner, places, findings)
+    outer, opens, odd = _outer_reads(t, owner, places, findings)
+    inner = odd[~np.isin(odd, outer)]
     read = t.value[outer]
     version = np.where(read == NOTHING, NONE, table.of(t.key[outer], read))
     known = table.sole(t.key[outer], read)
     _sources(t, owner, outer, np.where(known, version, UNSEEN), final_writes(t, places), findings)
-    _never_there(t, owner, inner, table, findings)
+    shown = _inner_reads(t, owner, inner, table, final_writes(t, places), findings)
     good = ~spoiled[t.key[outer]] & ((version >= 0) | (read == NOTHING))
     source = np.full(t.parts, UNSEEN)
     source[outer[good]] = version[good]
+    source[inner[shown >= 0]] = shown[shown >= 0]
     good &= opens
     first, version = outer[good], version[good]
     there = t.outcome == OK
-    there[owner[version[version >= 0]]] = True
+    there[owner[source[source >= 0]]] = True  # also what only a later read of a key shows
     there &= t.outcome != FAILED
     seen = np.full(t.parts, -1)
     seen[first] = version + 1
     lost_updates(t, owner, places, seen, there, findings)
     final = np.flatnonzero(final_writes(t, places))
     final = final[there[owner[final]] & ~spoiled[t.key[final]]]
-    edges, size = _edges(t, owner, _Known(first, version, final, there), keys, findings)
+    wrong = odd[source[odd] >= 0]
+    reads = np.append(first[version >= 0], wrong[owner[source[wrong]] != owner[wrong]])
+    all_known = _Known(first, version, final, there, reads, source)
+    edges, size = _edges(t, owner, all_known, keys, findings)
     return Analysis(findings, edges, size, there, table.often(t.keys, t.values), source, final)
 
 
@@ -96,9 +104,8 @@ def _outer_reads(
     t: Transactions, owner: Ints, places: Places, findings: Findings
 ) -> tuple[Ints, Mask, Ints]:
     """The reads of what others wrote: those before the transaction wrote the key itself; which of
-    them are its first of the key; and the reads that should show its own write and do not.
-
-    Every other read must return what its own transaction read or wrote last.
+    them are its first of the key; and all reads that do not show what the transaction itself read
+    or wrote last, as they must.
     """
     order, head = places
     known = ~t.writes[order] & (t.length[order] != UNREAD)
@@ -119,26 +126,33 @@ def _outer_reads(
     findings.own_writes = bool(np.any(~outer[bad]))
     parts = order[outer]
     by = np.argsort(parts, kind="stable")
-    return parts[by], opens[outer][by], order[bad[~outer[bad]]]
+    return parts[by], opens[outer][by], order[bad]
 
 
-def _never_there(
-    t: Transactions, owner: Ints, inner: Ints, table: Writers, findings: Findings
-) -> None:
-    """Reads after a write of one's own of what nobody wrote, or only a transaction that failed."""
+def _inner_reads(
+    t: Transactions, owner: Ints, inner: Ints, table: Writers, final: Mask, findings: Findings
+) -> Ints:
+    """Of reads that should show a write of one's own and do not: the part of another transaction
+    that wrote what they returned; UNSEEN: none. What nobody wrote, only a transaction that failed,
+    or one that wrote over it itself, is wrong at every level."""
     read = t.value[inner]
     sole = table.sole(t.key[inner], read) & (read != NOTHING)
     version = np.where(sole, table.of(t.key[inner], read), UNSEEN)
     writer = np.where(version >= 0, owner[version], NONE)
-    failed = (version >= 0) & (t.outcome[writer] == FAILED) & (writer != owner[inner])
-    for n in np.flatnonzero((version == NONE) | failed).tolist():
-        part, reader = int(inner[n]), int(owner[inner[n]])
+    version[writer == owner[inner]] = UNSEEN
+    failed = (version >= 0) & (t.outcome[writer] == FAILED)
+    amid = (version >= 0) & ~failed & ~final[version]
+    for n in np.flatnonzero((version == NONE) | failed | amid).tolist():
+        part, reader, by = int(inner[n]), int(owner[inner[n]]), int(writer[n])
         what = f"{named(t, reader)} read {word(t.value_of(part))} in key {word(t.key_of(part))}"
-        if failed[n]:
-            by = int(writer[n])
+        if version[n] == NONE:
+            findings.add("phantom", f"{what}, which nobody wrote", reader)
+        elif failed[n]:
             findings.add("G1a", f"{what}, written by {named(t, by)}, which failed", reader, by)
         else:
-            findings.add("phantom", f"{what}, which nobody wrote", reader)
+            why = f"{what}, written by {named(t, by)}, which wrote another value of it afterwards"
+            findings.add("G1b", why, reader, by)
+    return version
 
 
 def _sources(
@@ -173,13 +187,13 @@ def _edges(
     t: Transactions, owner: Ints, known: _Known, keys: str, findings: Findings
 ) -> tuple[Edges, int]:
     """Dependencies; and how many vertices there are."""
-    first, version, final, there = known
+    first, version, final, there, reads, source = known
     usable = there[owner[first]]
     first, version = first[usable], version[usable]
     from_ = version >= 0
-    good = from_.copy()
-    good[from_] = there[owner[version[from_]]]
-    found = [edges_of(owner[version[good]], owner[first[good]], WR, version[good], NONE)]
+    wrote = source[reads]
+    good = there[owner[reads]] & there[owner[wrote]]
+    found = [edges_of(owner[wrote[good]], owner[reads[good]], WR, wrote[good], NONE)]
     stations = Stations(t.size)
     # nil comes before every version.
     nil = np.flatnonzero(~from_)

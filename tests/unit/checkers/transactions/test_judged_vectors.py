@@ -1,8 +1,8 @@
 """Histories with a known answer: each shows one anomaly by its name."""
 
 import pytest
-from txn_oracle import Txn, history_of
 
+from benchmarks.differential.txn_oracle import Txn, history_of
 from maxq.checkers.transactions.columns import transactions_of
 from maxq.checkers.transactions.judged import Asked, Judged, judge_lists, judge_registers
 from maxq.histories.history import History

@@ -4,8 +4,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from txn_oracle import applied, drawn, history_of
 
+from benchmarks.differential.txn_oracle import applied, drawn, history_of
 from maxq.checkers.transactions.columns import STAMPS, transactions_of
 from maxq.checkers.transactions.judged import Asked, Judged, judge_lists, judge_registers
 from maxq.histories.history import History

@@ -38,12 +38,13 @@ def history_of(txns: Sequence[Txn], *, sessions: bool = False) -> History:
     return History(ops)
 
 
-def drawn(random: Random, *, lists: bool, info: float, size: int) -> list[Txn]:
+def drawn(random: Random, *, lists: bool, info: float, size: int, again: bool = False) -> list[Txn]:
     """A history: each transaction acts at once between its begin and its end, on what is there or
-    on what was there when it began; then, of every other one, a read is made wrong."""
+    on what was there when it began; then, of every other one, a read is made wrong. Values are
+    written once, or `again` and again."""
     at = itertools.count()
     state: dict[str, Any] = {}
-    values = itertools.count(1)
+    values = map(random.choice, itertools.repeat(range(1, 5))) if again else itertools.count(1)
     open_: dict[int, tuple[int, list[Part], dict[str, Any], str]] = {}
     acted: set[int] = set()
     txns: list[Txn] = []
@@ -71,7 +72,7 @@ def drawn(random: Random, *, lists: bool, info: float, size: int) -> list[Txn]:
             if outcome == "info":
                 names[names.index(who)] = next(process)
     if random.random() < 0.5:
-        _spoil(random, txns, lists=lists)
+        spoil(random, txns, lists=lists)
     return txns
 
 
@@ -94,7 +95,8 @@ def _act(
             each[key] = (*each.get(key, ()), part[2]) if lists else part[2]
 
 
-def _spoil(random: Random, txns: list[Txn], *, lists: bool) -> None:
+def spoil(random: Random, txns: list[Txn], *, lists: bool) -> None:
+    """Make one read wrong."""
     reads = [part for txn in txns for part in txn.parts if part[0] == "r"]
     written = [part[2] for txn in txns for part in txn.parts if part[0] != "r"]
     if not reads or not written:
@@ -194,11 +196,90 @@ def _snapshot(
     return False
 
 
+def committed(txns: Sequence[Txn], *, lists: bool) -> bool:
+    """Whether Adya's read committed allows it: reads show the last writes of transactions that took
+    effect, and no circle of transactions read each other, or wrote over each other. Of registers
+    versions may have been written in any order; of lists in that of the reads. All of them took
+    effect (`chosen`)."""
+    writer = {(k, v): n for n, txn in enumerate(txns) for f, k, v in txn.parts if f != "r"}
+    last = [{k: v for f, k, v in txn.parts if f != "r"} for txn in txns]
+    edges: set[tuple[int, int]] = set()
+    orders: dict[str, list[Any]] = {}
+    for n, txn in enumerate(txns):
+        for f, key, value in txn.parts if txn.outcome == "ok" else ():
+            if f != "r" or not value:
+                continue
+            shown = list(value) if lists else [value]
+            own = [v for g, k, v in txn.parts if g != "r" and k == key]
+            others = [v for v in shown if v not in own]
+            if not all((key, v) in writer for v in shown) or len(set(shown)) < len(shown):
+                return False
+            if others and last[writer[key, others[-1]]][key] != others[-1]:
+                return False
+            edges |= {(writer[key, v], n) for v in others[-1:]}
+            both = sorted((shown, orders.get(key, [])), key=len)
+            if lists and both[1][: len(both[0])] != both[0]:
+                return False
+            orders[key] = both[1]
+    for key, order in orders.items() if lists else ():
+        rest = [v for (k, v), _ in writer.items() if k == key and v not in order]
+        pairs = [*itertools.pairwise(order), *((order[-1], v) for v in rest)]
+        edges |= {
+            (writer[key, a], writer[key, b]) for a, b in pairs if writer[key, a] != writer[key, b]
+        }
+        for txn in txns:
+            mine = [v for f, k, v in txn.parts if f != "r" and k == key]
+            seen = [v for v in order if v in mine]
+            if seen != mine[: len(seen)]:
+                return False
+    closed = _closed(edges, len(txns))
+    return not any((n, n) in closed for n in range(len(txns)))
+
+
+def readings(txns: Sequence[Txn], *, lists: bool) -> Iterator[list[Txn]]:
+    """A history in which values are written again, under each choice of who wrote what was read:
+    each value is another one then. Of a list the nth of equal elements is one writer's."""
+    made: dict[tuple[str, Any], list[tuple[int, int]]] = {}
+    for n, txn in enumerate(txns):
+        for m, (f, key, value) in enumerate(txn.parts):
+            if f != "r":
+                made.setdefault((key, value), []).append((n, m))
+    reads = [(n, m, key, value) for n, txn in enumerate(txns) if txn.outcome == "ok"
+             for m, (f, key, value) in enumerate(txn.parts) if f == "r" and value]  # fmt: skip
+    slots: dict[Any, None] = (
+        dict.fromkeys((k, one) for _, _, k, value in reads for one in value if (k, one) in made)
+        if lists else
+        dict.fromkeys((n, m) for n, m, key, value in reads if (key, value) in made)
+    )  # fmt: skip
+    of = {(n, m): (key, value) for n, m, key, value in reads}
+    ways: list[Any] = [
+        itertools.permutations(made[s]) if lists else [(w,) for w in made[of[s]]] for s in slots
+    ]
+    for way in itertools.product(*ways):
+        taken = dict(zip(slots, way, strict=True))
+        found = [txn._replace(parts=[[f, k, (n, m) if f != "r" else v]
+                                     for m, (f, k, v) in enumerate(txn.parts)])
+                 for n, txn in enumerate(txns)]  # fmt: skip
+        for n, m, key, value in reads:
+            if not lists:
+                found[n].parts[m][2] = taken.get((n, m), (value,))[0]
+                continue
+            found[n].parts[m][2] = [
+                _nth(taken.get((key, one), (one,)), list(value[:at]).count(one))
+                for at, one in enumerate(value)
+            ]
+        yield found
+
+
+def _nth(way: Sequence[Any], nth: int) -> Any:
+    return way[min(nth, len(way) - 1)]
+
+
 def by_axioms(txns: Sequence[Txn], level: str) -> bool:
     """Whether registers keep a weak level, by its definition: some order of all transactions holds
     sessions and reads, and for every two writers of a key of which one was read and the other is
-    visible, the other comes first."""
-    there = [txn for txn in txns if txn.outcome == "ok"]
+    visible, the other comes first. All of them took effect (`chosen`)."""
+    there = list(txns)
     writer: dict[tuple[str, Any], int] = {
         (k, v): n for n, txn in enumerate(there) for f, k, v in txn.parts if f == "w"
     }
@@ -212,6 +293,8 @@ def by_axioms(txns: Sequence[Txn], level: str) -> bool:
         for at, (f, key, value) in enumerate(txn.parts):
             if f == "w":
                 own[key] = value
+            elif txn.outcome != "ok":
+                continue
             elif key in own:
                 if value != own[key]:
                     return False
