@@ -2,7 +2,8 @@
 Plume.
 
 AWDIT: ``w key value`` and ``r key value`` a line, ``-----`` between transactions, ``=====`` between
-sessions. Plume: ``w(key,value,session,transaction)`` and ``r(...)`` a line. All are numbers.
+sessions. Plume: ``w(key,value,session,transaction)`` and ``r(...)`` a line. All are numbers; every
+key begins with 0, which need not be written.
 
 Each transaction becomes an invocation and its completion, of a process for each session. That one
 stands before another in the file says nothing, which `SESSIONS` in its `ext` tells who judges it.
@@ -23,9 +24,10 @@ PLUME_HEAD = re.compile(rb"[rw]\(%b,%b,%b,%b\)" % (_NUMBER, _NUMBER, _NUMBER, _N
 _AWDIT = re.compile(r"([rw])\s+(-?[0-9]{1,18})\s+(-?[0-9]{1,18})")
 _PLUME = re.compile(r"([rw])\(" + r",\s*".join([r"(-?[0-9]{1,18})"] * 4) + r"\)")
 _TRANSACTION, _SESSION = re.compile(r"-{3,}"), re.compile(r"={3,}")
-Part = list[str | int]
+Part = list[str | int | None]  # whether it reads or writes, the key, and the value (None: nothing)
 Transaction = tuple[int, list[Part], bool]  # its session, what it did, and if it committed
 ABORTED = -1  # the number that Plume gives a transaction that did not
+FIRST = 0  # what each key of a text of Plume begins with, whether somebody writes it or not
 
 
 def read_awdit(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]:
@@ -92,7 +94,14 @@ def _plume(path: Path) -> Iterator[Transaction]:
         if session < 0:
             raise _wrong(path, number, text, "a session that is no negative number")
         found.setdefault((session, transaction), []).append([match[1], key, value])
+    written = {
+        key for (_, transaction), parts in found.items() for f, key, value in parts
+        if f == "w" and value == FIRST and transaction != ABORTED
+    }  # fmt: skip
     for (session, transaction), parts in found.items():
+        for part in parts:
+            if part[0] == "r" and part[2] == FIRST and part[1] not in written:
+                part[2] = None
         yield session, parts, transaction != ABORTED
 
 
