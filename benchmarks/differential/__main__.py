@@ -2,8 +2,8 @@
 
 Each subject is a model with small histories that suit it, of which a third each has 0, 15 and 35 %
 of its calls without an answer. Of every history the fast test, the dispatch (`decide`) and the
-search are compared with all orders tried; of histories of two keys the verdict on the whole. Then
-faults are put into the tests, one at a time, and each has to be noticed.
+search are compared with all orders tried; of histories of two keys and of transactions the verdict
+on the whole. Then faults are put into the tests, one at a time, and each has to be noticed.
 
 Prints of each subject how many histories were legal, and how many the fast test decided; of each
 fault by which history it was caught. Exit code 1 if a verdict was wrong or a fault was not caught.
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import click
 
-from benchmarks.differential import two_keys
+from benchmarks.differential import transactions, two_keys
 from benchmarks.differential.faults import FAULTS, Fault, put_in
 from benchmarks.differential.subjects import FEATURES, SUBJECTS, compared, history
 from maxq.checkers.models.registers import CasRegister
@@ -27,6 +27,8 @@ from maxq.checkers.models.registers import CasRegister
 CHUNK = 1000
 SHOWN_MAX = 3  # wrong verdicts of one subject that are told
 TWO_KEYS, TWO_OPEN = "two keys, by one verdict", "client with two open calls of two keys"
+
+EVERY = [*SUBJECTS, *transactions.KINDS, TWO_KEYS]
 
 
 class Seen(NamedTuple):
@@ -45,10 +47,14 @@ def seen(subject: str, first: int, last: int) -> Seen:
         if subject == TWO_KEYS:
             said, two_open = two_keys.compared(CasRegister(), number)
             counts[TWO_OPEN] += two_open
+        elif subject in transactions.KINDS:
+            whole = transactions.compared(subject, number)
+            counts.update(legal=whole.legal is True)
+            said = whole.wrong
         else:
             one, calls = SUBJECTS[subject], history(subject, number)
             found = compared(one, calls)
-            counts.update(legal=found.legal, fast=found.fast is not None)
+            counts.update(legal=found.legal is True, fast=found.fast is not None)
             counts.update(name for name, has in FEATURES.items() if has(one.model, calls))
             said = found.wrong
         if said:
@@ -72,20 +78,25 @@ def caught(fault: Fault, most: int) -> tuple[str, int] | None:
     return None
 
 
+def _of(name: str, count: int) -> int:
+    """How many histories: a model of transactions has a dozen subjects or more."""
+    return count // 10 if name in transactions.KINDS else count
+
+
 def _compare_all(names: Sequence[str], count: int, jobs: int) -> int:
-    print(f"{'subject':36} {'histories':>10} {'legal':>8} {'fast':>8} {'wrong':>6}")
+    print(f"{'subject':62} {'histories':>10} {'legal':>8} {'fast':>8} {'wrong':>6}")
     total, features = 0, Counter[str]()
     with ProcessPoolExecutor(jobs) as pool:
         asked = {
-            name: [pool.submit(seen, name, first, min(first + CHUNK, count))
-                   for first in range(0, count, CHUNK)] for name in names
+            name: [pool.submit(seen, name, first, min(first + CHUNK, _of(name, count)))
+                   for first in range(0, _of(name, count), CHUNK)] for name in names
         }  # fmt: skip
         for name in names:
             found = [future.result() for future in asked[name]]
             counts = sum((one.counts for one in found), Counter[str]())
             features.update({f: n for f, n in counts.items() if f in (*FEATURES, TWO_OPEN)})
             total += counts["wrong"]
-            print(f"{name:36} {counts['all']:10,} {counts['legal']:8,} {counts['fast']:8,} "
+            print(f"{name:62} {counts['all']:10,} {counts['legal']:8,} {counts['fast']:8,} "
                   f"{counts['wrong']:6,}", flush=True)  # fmt: skip
             for text in [text for one in found for text in one.wrong][:SHOWN_MAX]:
                 print(f"  WRONG {text}", flush=True)
@@ -96,15 +107,20 @@ def _compare_all(names: Sequence[str], count: int, jobs: int) -> int:
 
 
 @click.command()
-@click.option("--count", default=20_000, show_default=True, help="histories of each subject")
+@click.option(
+    "--count",
+    default=20_000,
+    show_default=True,
+    help="histories of each subject, and of each model of transactions",
+)
 @click.option("--jobs", default=2, show_default=True, help="processes")
 @click.option("--tries", default=6_000, show_default=True, help="histories of which one must "
               "show a fault")  # fmt: skip
-@click.option("--only", multiple=True, type=click.Choice([*SUBJECTS, TWO_KEYS]), help="a subject")
+@click.option("--only", multiple=True, type=click.Choice(EVERY), help="a subject")
 def main(count: int, jobs: int, tries: int, only: Sequence[str]) -> None:
     """Compare, put faults in, and say how it went."""
     begun = time.monotonic()
-    wrong = _compare_all(only or [*SUBJECTS, TWO_KEYS], count, jobs)
+    wrong = _compare_all(only or EVERY, count, jobs)
     missed = 0
     print("\nfaults, and the history that shows them:")
     for fault in FAULTS:

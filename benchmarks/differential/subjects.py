@@ -3,12 +3,13 @@
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.differential import asked, clients
+from benchmarks.differential import asked, clients, rules
 from benchmarks.differential.asked import again, once
 from benchmarks.differential.oracle import Ask, drawn, exhaustive, said
 from maxq.checkers.linearizability.calls import (
@@ -27,12 +28,14 @@ from maxq.checkers.linearizability.search import in_breadth
 from maxq.checkers.models.kv import KeyValue
 from maxq.checkers.models.leases import Fencing, Lease
 from maxq.checkers.models.locks import Mutex, RwLock, Semaphore
+from maxq.checkers.models.logs.kafka import Kafka
 from maxq.checkers.models.logs.log import Log
 from maxq.checkers.models.queues import FifoQueue, Queue
 from maxq.checkers.models.registers import CasRegister, MultiRegister, Register, StrictCasRegister
 from maxq.checkers.models.sets import Counter as CounterModel
 from maxq.checkers.models.sets import GrowSet, UniqueIds
 from maxq.checkers.models.snapshots import Bank, LongFork
+from maxq.checkers.models.total import SetFull, TotalQueue
 
 INFO = (0.0, 0.15, 0.35)
 WRONG = (0.0, 0.1, 0.3)
@@ -46,18 +49,24 @@ class Subject(NamedTuple):
     model: Model
     made: Made
     always: bool = False
-    legal: Callable[[Model, Calls], bool] = exhaustive
+    legal: Callable[[Model, Calls], rules.Verdict] = exhaustive
     search: bool = True
 
 
-def _asked(model: Model, ask: Callable[[], Ask], *, always: bool = False) -> Subject:
-    return Subject(model, lambda random, info, wrong: _drawn(model, ask(), random, info, wrong),
-                   always)  # fmt: skip
+def _asked(
+    model: Model, ask: Callable[[], Ask], *, always: bool = False, fails: float = 0.0
+) -> Subject:
+    return Subject(
+        model,
+        lambda random, info, wrong: _drawn(model, ask(), random, (info, wrong, fails)),
+        always,
+    )
 
 
-def _drawn(model: Model, ask: Ask, random: Random, info: float, wrong: float) -> Calls:
+def _drawn(model: Model, ask: Ask, random: Random, shares: tuple[float, float, float]) -> Calls:
+    info, wrong, fails = shares
     length = random.choice((0, 1, 2, *[9] * 30))
-    calls = drawn(ask, model, random, info=info, wrong=wrong, length=length)
+    calls = drawn(ask, model, random, info=info, wrong=wrong, length=length, fails=fails)
     return spoilt(calls, random) if random.random() < wrong else calls
 
 
@@ -120,6 +129,21 @@ def _balances(random: Random, info: float, wrong: float) -> Calls:
     return maker.done()
 
 
+TRIED_AGAIN: Mapping[str, tuple[Model, Callable[[], Ask]]] = {
+    "register": (Register(), lambda: asked.register(once(), swaps=False)),
+    "cas-register": (CasRegister(), lambda: asked.register(once(), swaps=True)),
+    "strict-cas-register": (StrictCasRegister(), lambda: asked.register(once(), swaps=True)),
+    "fifo-queue": (FifoQueue(), lambda: asked.queue(once())),
+    "queue": (Queue(), lambda: asked.queue(once())),
+    "log": (Log(), lambda: asked.log(once(), unsaid=0.3)),
+    "multi-register": (MultiRegister(), lambda: asked.registers(once())),
+    "kv": (KeyValue(), lambda: asked.text(once())),
+    "set": (GrowSet(), lambda: asked.growing(once())),
+    "counter": (CounterModel(), lambda: asked.counter(once())),
+    "unique-ids": (UniqueIds(), asked.ids),
+}
+
+
 SUBJECTS: Mapping[str, Subject] = {
     "register": _asked(Register(), lambda: asked.register(once(), swaps=False), always=True),
     "register, values again": _asked(Register(), lambda: asked.register(again(), swaps=False)),
@@ -160,7 +184,18 @@ SUBJECTS: Mapping[str, Subject] = {
     "lease": Subject(Lease(), lambda random, info, _: clients.leased(random, info), True,
                      lambda _, calls: not clients.overlap(calls), search=False),
     "long-fork": Subject(LongFork(), _snapshots, True, search=False),
+    "long-fork, written again": Subject(LongFork(), rules.forks, True, rules.one_order, False),
     "bank": Subject(Bank(), _balances, search=False),
+    "total-queue, values again": Subject(TotalQueue(), rules.queued, True, rules.total, False),
+    "set-full, elements again": Subject(SetFull(), rules.grown, True, rules.kept, False),
+    "kafka": Subject(Kafka(), partial(rules.logged, again=False), True, rules.in_order, False),
+    "kafka, sent again": Subject(
+        Kafka(), partial(rules.logged, again=True), True, rules.in_order, False
+    ),
+    **{
+        f"{name}, failed and tried again": _asked(model, ask, fails=0.25)
+        for name, (model, ask) in TRIED_AGAIN.items()
+    },
 }  # fmt: skip
 
 
@@ -168,7 +203,7 @@ class Compared(NamedTuple):
     """Whether a history is legal, whether the fast test decided it, and what is wrong with what was
     said of it: empty if nothing."""
 
-    legal: bool
+    legal: rules.Verdict
     fast: Decided | None
     wrong: str = ""
 
@@ -189,7 +224,8 @@ def compared(subject: Subject, calls: Calls) -> Compared:
     for who, one in found.items():
         if one is not None and one.valid not in (legal, "unknown"):
             return Compared(legal, fast, f"{who}: {one} of {said(calls)}")
-        if one is not None and one.valid == "unknown" and (subject.search or not legal):
+        settled = subject.search or subject.always or legal is False
+        if one is not None and one.valid == "unknown" != legal and settled:
             return Compared(legal, fast, f"{who}: {one} of {said(calls)}")
     return Compared(legal, fast)
 

@@ -19,7 +19,8 @@ class Bank(Rule):
     """Money is moved between accounts, and none is made or lost.
 
     Operations: `read` (its completion has {account balance}), `transfer` {from to amount}. All
-    reads show the same accounts and the same sum, and no balance below zero.
+    reads show the same sum, and no balance below zero or nil. An account that a read leaves out has
+    nothing.
     """
 
     name = "bank"
@@ -27,7 +28,7 @@ class Bank(Rule):
     are = "reads that add up as"
     blind = ("transfer",)
     by_key = True
-    initial: State = None  # the accounts and their sum, once they were read
+    initial: State = None  # the sum of all accounts, once they were read
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         key, value = keyed(begun)
@@ -40,48 +41,48 @@ class Bank(Rule):
     def step(self, state: State, call: Call) -> Iterator[State]:
         if call.kind != READ or call.outcome == OPEN:
             yield state
-        elif state in (None, _sum(call)) and min(map(_balance, call.result), default=0) >= 0:
+        elif not _odd(call) and state in (None, _sum(call)):
             yield _sum(call)
 
     def fast(self, calls: Calls) -> Decided:
         first: Call | None = None
         for at in (calls.of(READ) & (calls.outcome == OK)).nonzero()[0].tolist():
             call = calls.call(at)
-            if low := [pair for pair in call.result if _balance(pair) < 0]:
-                account, balance = low[0]
-                return illegal("negative-value", f"{call.said()} shows {balance} in account "
-                               f"{account}", call)  # fmt: skip
+            if odd := _odd(call):
+                account, balance = odd[0]
+                name, what = (
+                    ("nil-balance", "nil") if balance is None else ("negative-value", balance)
+                )
+                return illegal(name, f"{call.said()} shows {what} in account {account}", call)
             first = first or call
-            if _sum(call) == _sum(first):
-                continue
-            ours, theirs = _sum(first), _sum(call)
-            if ours[0] != theirs[0]:
-                return illegal("unexpected-key", f"{first.said()} and {call.said()} show different "
-                               "accounts", first, call)  # fmt: skip
-            return illegal("wrong-total", f"{first.said()} adds up to {ours[1]}, {call.said()} to "
-                           f"{theirs[1]}", first, call)  # fmt: skip
+            if _sum(call) != _sum(first):
+                return illegal("wrong-total", f"{first.said()} adds up to {_sum(first)}, "
+                               f"{call.said()} to {_sum(call)}", first, call)  # fmt: skip
         return legal() if first else unsure("never-read", "no read of the accounts was answered")
 
 
 def _balances(op: Op, value: object) -> frozenset[tuple[Any, Any]]:
-    if not isinstance(value, dict) or not all(type(n) in (int, float) for n in value.values()):
+    if not isinstance(value, dict) or not all(
+        n is None or type(n) in (int, float) for n in value.values()
+    ):
         raise HistoryError(f"op {op.index}: read wants balances by account, not {value!r:.100}")
     return frozenset((frozen(account), balance) for account, balance in value.items())
 
 
-def _balance(pair: tuple[Any, Any]) -> Any:
-    return pair[1]
+def _odd(call: Call) -> list[tuple[Any, Any]]:
+    """The balances that no account may have."""
+    return [pair for pair in call.result if pair[1] is None or pair[1] < 0]
 
 
-def _sum(call: Call) -> tuple[frozenset[Any], Any]:
-    return frozenset(account for account, _ in call.result), sum(map(_balance, call.result))
+def _sum(call: Call) -> Any:
+    return sum(balance for _, balance in call.result)
 
 
 class LongFork(Rule):
     """Two readers do not see two writes in different orders.
 
-    Operations, whatever they are called: `txn` [["w" k v]], one write, and each key is written
-    once; `txn` [["r" k nil] …] of several keys (the completion has the values, and nil where a key
+    Operations, whatever they are called: `txn` [["w" k v]], one write, and each key has one
+    value; `txn` [["r" k nil] …] of several keys (the completion has the values, and nil where a key
     was not written). Reads of the same keys can be put in an order in which each shows all that the
     one before it shows.
     """
@@ -136,7 +137,7 @@ class LongFork(Rule):
                     both = f"{one.said()} and {two.said()}"
                     why = f"{both} each lack a write that the other one shows"
                     return illegal("long-fork", why, one, two)
-        return _whether_tested(groups, writes)
+        return _whether_tested(groups)
 
 
 def _seen(call: Call) -> frozenset[Any]:
@@ -157,14 +158,20 @@ def _impossible(call: Call, writes: dict[Any, list[Call]]) -> Decided | None:
 
 
 def _whether_tested(
-    groups: dict[frozenset[Any], list[Call]], writes: dict[Any, list[Call]]
+    groups: dict[frozenset[Any], list[Call]],
 ) -> Decided:
-    """Nothing is known of keys that were written twice, or read with different others."""
-    for key, makers in writes.items():
-        some = [w for w in makers if w.outcome != FAILED]
-        if len(some) > 1:
-            return unsure("written-twice", f"key {key} was written twice", *some[:2])
+    """Nothing is known of keys that show two values, or are read with different others."""
     reads = [call for some in groups.values() for call in some]
+    shows: dict[Any, dict[Any, Call]] = defaultdict(dict)
+    for call in reads:
+        for key, value in call.result:
+            if value is not None:
+                shows[key].setdefault(value, call)
+    for key, values in shows.items():
+        if len(values) > 1:
+            both = list(values.values())[:2]
+            return unsure("written-twice", f"key {key} was written twice: {both[0].said()} and "
+                          f"{both[1].said()} show other values", *both)  # fmt: skip
     if not any(len(keys) > 1 for keys in groups):
         return unsure("never-read", "no read of several keys was answered")
     known: dict[Any, frozenset[Any]] = {}

@@ -1,7 +1,9 @@
 """What was put in and what came out: a queue drained to its end, and a set read again and again."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -59,12 +61,8 @@ class TotalQueue(Rule):
             for value in _taken(call):
                 out[value].append(call)
         for value, takers in out.items():
-            if value not in asked:
-                return illegal("unexpected", f"{takers[0].said()} took what nobody put in",
-                               takers[0])  # fmt: skip
-            if all(put.outcome == FAILED for put in asked[value]):
-                why = f"{takers[0].said()} took what only {asked[value][0].said()} put in"
-                return illegal("aborted", why, asked[value][0], takers[0])
+            if (found := _impossible(takers, asked[value])) is not None:
+                return found
         twice = sum(max(0, len(t) - len(asked[v])) for v, t in out.items())
         return _lost(every, asked, out) or legal(
             "duplicated" if twice else "", f"{twice:,} came out more often" if twice else ""
@@ -99,29 +97,89 @@ def _taken(call: Call) -> tuple[Any, ...]:
     return call.result if call.kind == DRAIN else (call.result,)
 
 
+def _impossible(takers: list[Call], puts: list[Call]) -> Decided | None:
+    """Who took what only a failed call put in, or what nobody had put in by then."""
+    done = [put for put in puts if put.outcome != FAILED]
+    early = [t for t in takers if not any(put.begun < t.ended for put in done)]
+    if not early:
+        return None
+    failed = [put for put in puts if put.outcome == FAILED and put.begun < early[0].ended]
+    if failed:
+        why = f"{early[0].said()} took what only {failed[0].said()} put in"
+        return illegal("aborted", why, failed[0], early[0])
+    return illegal("unexpected", f"{early[0].said()} took what nobody put in", early[0])
+
+
 def _lost(
     every: list[Call], asked: dict[Any, list[Call]], out: dict[Any, list[Call]]
 ) -> Decided | None:
     """What was acknowledged and did not come out, though nothing was left after it."""
-    sure = {v: [p for p in puts if p.outcome == OK] for v, puts in asked.items()}
-    missing = {v: p for v, p in sure.items() if len(p) > len(out.get(v, ()))}
+    ends = _Ends(every)
+    missing = [
+        put for value, puts in asked.items()
+        for put in _kept(ends, [p for p in puts if p.outcome == OK], out.get(value, []))
+    ]  # fmt: skip
     if not missing:
         return None
-    count = sum(len(p) - len(out.get(v, ())) for v, p in missing.items())
-    first = min((p[-1] for p in missing.values()), key=lambda p: p.begun)
-    ends = [c for c in every
-            if c.kind == EMPTY or (c.kind == DRAIN and c.outcome == OK)]  # fmt: skip
+    missing.sort(key=lambda put: (ends.deadline(put), put.begun))
     maybe = [c for c in every if c.kind in (TAKE, DRAIN) and c.outcome == OPEN]
-    if any(c.kind == DRAIN and c.result is None for c in maybe) or count <= len(maybe):
-        return unsure("maybe-consumed", f"{maybe[0].said()} may have taken what "
-                      f"{first.said()} put in", first, maybe[0])  # fmt: skip
-    gone = [p[-1] for p in missing.values() if any(e.begun > p[-1].ended for e in ends)]
-    if gone:
-        one = min(gone, key=lambda p: p.begun)
-        end = next(e for e in ends if e.begun > one.ended)
-        return illegal("lost", f"nothing took what {one.said()} put in, and {end.said()} left "
-                       "nothing behind", one, end)  # fmt: skip
-    return unsure("not-drained", f"nobody drained the queue after {first.said()}", first)
+    drained = min((c.begun for c in maybe if c.kind == DRAIN and c.result is None), default=NEVER)
+    takes = iter([c.begun for c in maybe if c.kind == TAKE])  # ascending, as the deadlines are
+    for put in missing:
+        due = ends.deadline(put)
+        if due == NEVER or drained < due or next(takes, NEVER) < due:
+            continue
+        end = ends.after(put)
+        why = f"nothing took what {put.said()} put in, and {end.said()} left nothing behind"
+        return illegal("lost", why, put, end)
+    first = missing[0]
+    if not maybe:
+        return unsure("not-drained", f"nobody drained the queue after {first.said()}", first)
+    return unsure("maybe-consumed", f"{maybe[0].said()} may have taken what {first.said()} put in",
+                  first, maybe[0])  # fmt: skip
+
+
+class _Ends:
+    """The calls that found nothing left, or left nothing: what was put in before was gone then."""
+
+    def __init__(self, every: list[Call]) -> None:
+        self._ends = [
+            c for c in every if c.kind == EMPTY or (c.kind == DRAIN and c.outcome == OK)
+        ]  # fmt: skip
+        self._begins = [c.begun for c in self._ends]
+        first = accumulate(reversed(self._ends), lambda a, b: min(a, b, key=lambda c: c.ended))
+        self._first: list[Call] = [*first][::-1]  # from each on, the one that was over first
+
+    def deadline(self, put: Call) -> int:
+        """When it was gone at the latest; NEVER: nobody says that."""
+        at = bisect_right(self._begins, put.ended)
+        return self._first[at].ended if at < len(self._first) else NEVER
+
+    def after(self, put: Call) -> Call:
+        """Who shows that it was gone."""
+        return self._first[bisect_right(self._begins, put.ended)]
+
+
+def _kept(ends: _Ends, puts: list[Call], takers: list[Call]) -> list[Call]:
+    """The puts of one value that no taker stands for: as many as there must be, of those that had
+    to be gone first as few as there may be. Each is given to the first taker to end that can be its
+    own: one that was not over before it, nor began after it was gone."""
+    if len(puts) == 1:
+        (put,) = puts
+        own = any(t.ended > put.begun and t.begun < ends.deadline(put) for t in takers)
+        return [] if own else puts
+    left = []
+    waiting = sorted(takers, key=lambda t: t.begun)
+    free: list[Call] = []
+    for put in sorted(puts, key=lambda p: (ends.deadline(p), p.begun)):
+        while waiting and waiting[0].begun < ends.deadline(put):
+            free.append(waiting.pop(0))
+        first = min((t for t in free if t.ended > put.begun), key=lambda t: t.ended, default=None)
+        if first is None:
+            left.append(put)
+        else:
+            free.remove(first)
+    return left
 
 
 class SetFull(Rule):
@@ -149,13 +207,17 @@ class SetFull(Rule):
             yield Row(key, "read", result=shown)
 
     def fast(self, calls: Calls) -> Decided:
-        adds: dict[Any, int] = {}
+        adds: dict[Any, int] = {}  # the first of each element that may have happened
+        outcome = calls.outcome.tolist()
+        known = np.where(calls.outcome == OK, calls.ended, NEVER)  # when it was surely there
         for at in np.flatnonzero(calls.of("add")).tolist():
-            value = calls.values[calls.argument[at]]
-            if value not in adds or calls.outcome[at] != FAILED:
-                adds[value] = at
+            first = adds.setdefault(calls.values[calls.argument[at]], at)
+            if first != at and outcome[first] == FAILED != outcome[at]:
+                adds[calls.values[calls.argument[at]]] = at
+            elif first != at:
+                known[first] = min(known[first], known[at])
         reads = np.flatnonzero(calls.of("read") & (calls.outcome == OK)).tolist()
-        return _elements(calls, adds, reads)
+        return _elements(calls, adds, known, reads)
 
     def ties(self, calls: Calls) -> Ties:
         needs, reads = super().ties(calls).needs, calls.of("read")
@@ -170,16 +232,16 @@ class SetFull(Rule):
         return alone(calls.size, both)
 
 
-def _elements(calls: Calls, adds: dict[Any, int], reads: list[int]) -> Decided:
+def _elements(calls: Calls, adds: dict[Any, int], known: Ints, reads: list[int]) -> Decided:
     order = sorted(adds.values())
     number = {calls.values[calls.argument[at]]: n for n, at in enumerate(order)}
     at = np.array(order, np.int64)
-    elements = Elements(calls.begun[at], np.where(calls.outcome[at] == OK, calls.ended[at], NEVER))
+    elements = Elements(calls.begun[at], known[at])
     failed = calls.outcome[at] == FAILED
     for one in reads:
         result = calls.values[calls.result[one]]
         shown = np.fromiter((number.get(v, -1) for v in result), np.int64, len(result))
-        if np.any(shown < 0):
+        if np.any(shown < 0) or np.any(calls.begun[at[shown]] > calls.ended[one]):
             return illegal("unexpected", f"{calls.call(one).said()} shows what nobody added",
                            calls.call(one))  # fmt: skip
         if np.any(failed[shown]):

@@ -9,26 +9,25 @@ Source: docs/spec/checkers.md 2.2.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Call
+from maxq.checkers.models.logs.copies import (
+    ASSIGN,
+    POLL,
+    SEND,
+    Message,
+    Part,
+    readings,
+)
 from maxq.checkers.transactions.components import components, cyclic
 
-SEND, POLL, TXN, ASSIGN = "send", "poll", "txn", "assign"
+READINGS_MAX = 32  # of which values sent again were polled; above them nothing is said, ...
+CALLS_MAX = 100_000  # ... unless all of them have no more calls than this
 UNSEEN = "unseen"  # the name of what was sent, and shown by no poll
-Message = tuple[Any, Any]  # a key and a value
-
-
-class Part(NamedTuple):
-    """A message that was sent or polled; its offset may be None: not known."""
-
-    f: str
-    key: Any
-    offset: int | None
-    value: Any
 
 
 class Found(NamedTuple):
@@ -48,6 +47,18 @@ def anomalies(every: Sequence[Call]) -> list[Found]:
             keys that were dealt anew meanwhile; assignments with keys in `argument`, and in `other`
             whether they seek. Ascending by their begins.
     """
+    most = max(READINGS_MAX, CALLS_MAX // max(len(every), 1))
+    found = [_of_reading(one) for one in islice(readings(every), most)]
+    broken = [one for one in found if any(anomaly.lasting for anomaly in one)]
+    if len(broken) in (0, len(found)) and len(found) < most:
+        return max(found, key=len)
+    why = "values were sent again, and offsets do not say which of them were polled"
+    shown = [one for some in broken[:1] for one in some if one.lasting][:1]
+    why += "".join(f"; perhaps {one.why}" for one in shown)
+    return [Found("sent-again", why, shown[0].calls if shown else (), lasting=False)]
+
+
+def _of_reading(every: Sequence[Call]) -> list[Found]:
     log = _Log([call for call in every if call.kind != ASSIGN])
     steps = _Steps(log, every)
     found = [*log.sources(), *log.offsets(), *log.losses(), *log.cycles(), *steps.found,
@@ -227,8 +238,8 @@ class _Steps:
 
     def _compare(self, f: str, key: Any, values: tuple[Any, Any], calls: tuple[Call, ...]) -> None:
         delta = self._log.delta(key, *values)
-        if delta == 1 or (delta > 1 and f.endswith(SEND)):
-            return  # others may send in between
+        if delta == 1 or (f.endswith(SEND) and (delta > 1 or values[0] == values[1])):
+            return  # others may send in between, and a log may know a copy that is sent again
         inside, own = f.startswith("int-"), f.removeprefix("int-")
         name = f"{'int-' if inside else ''}{f'nonmonotonic-{own}' if delta < 1 else f'{own}-skip'}"
         where = f"{_op(calls[0])}" if inside else f"{_op(calls[0])} and then {_op(calls[1])}"

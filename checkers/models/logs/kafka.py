@@ -9,7 +9,7 @@ from maxq.checkers.linearizability.calls import OK, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.logs import consumed
-from maxq.checkers.models.logs.consumed import ASSIGN, POLL, SEND, TXN, Part
+from maxq.checkers.models.logs.copies import ASSIGN, POLL, SEND, TXN, Part
 from maxq.checkers.models.rule import Rule, illegal, legal, unsure
 from maxq.checkers.models.shapes import frozen
 from maxq.histories.op import HistoryError, Op
@@ -20,8 +20,9 @@ class Kafka(Rule):
 
     Operations: `send` [["send" k v]] (its completion has [offset v] for v), `poll` [["poll"]] (its
     completion has {k [[offset v] …]}), `txn` of both; `assign` and `subscribe` [k …], with
-    `seek-to-beginning?` beside it, after which a process begins anew. Each value is sent to a key
-    once. Offsets may have gaps; which order calls have in real time is not asked (`log`).
+    `seek-to-beginning?` beside it, after which a process begins anew. Copies of a value that was
+    sent to a key again are told apart by their offsets. Offsets may have gaps; which order calls
+    have in real time is not asked (`log`).
     """
 
     name = "kafka"
