@@ -1,39 +1,48 @@
-"""Histories of other checkers with documented verdicts: ``python -m benchmarks.corpus FOLDER``.
+"""Histories with documented verdicts: ``python -m benchmarks.corpus FOLDER``.
 
-FOLDER holds a README.md with tables ``| file | bytes | model | verdict | … |`` under headings
-``## owner/name (…)``, and each file in the folder ``owner+name``. Prints of each file that a model
-judges the model, the documented verdict, ours, how it was decided and how long it took; then how
-many agree. Exit code 1 if one differs. A history in which nothing succeeded that could have shown a
-breach is unknown here and valid elsewhere; such are counted.
+FOLDER holds a README.md with tables ``| file | bytes | model | verdict | … |`` (bytes may be left
+out) under headings ``## owner/name (…)``, and each file in the folder ``owner+name``. A model may
+have options of ``maxq check`` after it, a verdict words in backquotes that must be said with it.
+``tests/foreign`` is such a folder.
+
+Prints of each file that a model judges the model, the documented verdict, ours, how it was decided
+and how long it took; then how many agree. Exit code 1 if one differs. A history in which nothing
+succeeded that could have shown a breach is unknown here and valid elsewhere; such are counted.
 """
 
+import io
 import re
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 from maxq.checkers.models.catalogue import models
-from maxq.checkers.models.judged import NOTHING_TESTED, judge
-from maxq.checkers.transactions.judged import Asked
-from maxq.harness.cli.given.budget import Budget, BudgetType
-from maxq.histories.history import History
-from maxq.histories.lines.foreign import HEAD, READERS, format_of
-from maxq.histories.op import HistoryError
+from maxq.checkers.models.judged import NOTHING_TESTED
+from maxq.harness.cli.main import run_cli
 
 WORDS = {"serializability": "serializable", "transactional causal consistency": "causal"}
-_ROW = re.compile(r"\| (\S+) \| (\d+) \| (.*?) \| (.*?) \|")
+CODES = {0: "valid", 1: "invalid", 2: "unknown", 254: "refused"}
+_ROW = re.compile(r"\| (\S+) \|(?: \d+ \|)? (.*?) \| (.*?) \|")
+_SAID = re.compile(r"`(.*?)`")
+_DECIDED = re.compile(r"decided: (.*?); in [0-9.]+ s")
 
 
 class Listed(NamedTuple):
-    """A file, its model and its verdict, as documented."""
+    """A file, its model with options, and its verdict, as documented."""
 
     path: Path
     model: str
     verdict: str
+
+    def words(self) -> list[str]:
+        """The model and its options; of another tool's words for a model only the first."""
+        words = self.model.replace(",", "").split()
+        return words if words[1:2] and words[1].startswith("--") else words[:1]
 
 
 def listed(folder: Path) -> Iterator[Listed]:
@@ -42,77 +51,94 @@ def listed(folder: Path) -> Iterator[Listed]:
     for line in (folder / "README.md").read_text().splitlines():
         if line.startswith("## "):
             origin = folder / line[3:].split(" (")[0].replace("/", "+")
-        elif match := _ROW.match(line):
-            yield Listed(origin / match[1], match[3], match[4])
+        elif (match := _ROW.match(line)) and (origin / match[1]).exists():
+            yield Listed(origin / match[1], match[2], match[3])
 
 
 class Expected(NamedTuple):
-    """What a verdict says of a history: of transactions by a consistency model ("": the strongest),
-    and which of our verdicts agree with it."""
+    """What a verdict says of a history: of transactions by a consistency model ("": the one that is
+    asked for), which of our verdicts agree with it, and the words that must be said."""
 
     consistency: str
-    allowed: tuple[object, ...]
+    allowed: tuple[str, ...]
+    said: str = ""
 
 
 def expected(verdict: str) -> list[Expected]:
     """What a documented verdict says; empty: it cannot be read."""
+    words = match[1] if (match := _SAID.search(verdict)) else ""
     if verdict.startswith(("linearizable", "valid")):
         # Some say themselves that a stricter checker may find something.
-        return [Expected("", (True, False) if "may call it invalid" in verdict else (True,))]
+        both = "may call it invalid" in verdict
+        return [Expected("", ("valid", "invalid") if both else ("valid",), words)]
     if verdict.startswith(("not linearizable", "invalid")):
         named = re.search(r"invalid: not ([a-z-]+)", verdict)
-        return [Expected(named[1] if named else "", (False,))]
+        return [Expected(named[1] if named else "", ("invalid",), words)]
+    if verdict.startswith(("unknown", "refused")):
+        return [Expected("", (verdict[:7],), words)]
     found = []
     for part in verdict.split(";"):
         word, _, names = part.strip().partition(" ")
         if word in ("satisfies", "violates"):
             for name in re.split(r",\s*|\s+and\s+", names):
                 model = WORDS.get(name.strip(), name.strip())
-                found.append(Expected(model, (word == "satisfies",)))
+                found.append(Expected(model, ("valid" if word == "satisfies" else "invalid",)))
     return found
 
 
-def model_of(words: str) -> str:
-    """The name of the model with which a documented one begins."""
-    return words.split()[0].rstrip(",")
+class Answered(NamedTuple):
+    """Our verdict, all that was said with it, and whether it is one that agrees."""
+
+    verdict: str
+    text: str
+    agrees: bool
+
+    @property
+    def tests_nothing(self) -> bool:
+        """Whether nothing succeeded that could have shown a breach."""
+        return NOTHING_TESTED in self.text
+
+
+def answered(one: Listed, wanted: Expected, budget: str) -> Answered:
+    """What ``maxq check`` says of a file."""
+    consistency = ["--consistency", wanted.consistency] if wanted.consistency else []
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out):
+        code = run_cli(["check", str(one.path), "--model", *one.words(), *consistency, "-v",
+                        "--budget", budget])  # fmt: skip
+    verdict, text = CODES.get(code, f"exit code {code}"), " ".join(out.getvalue().split())
+    same = verdict in wanted.allowed or ("valid" in wanted.allowed and NOTHING_TESTED in text)
+    return Answered(verdict, text, same and wanted.said in text)
 
 
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--budget", type=BudgetType(), default="30s,1GB", show_default=True)
-def main(folder: Path, budget: Budget) -> None:
+@click.option("--budget", default="30s,1GB", show_default=True, help="of each verdict")
+def main(folder: Path, budget: str) -> None:
     """Judge every history of a corpus that a model knows."""
     known, differ, same, skipped, empty = models(), 0, 0, 0, 0
     print("| file | model | documented | ours | by | s |\n|---|---|---|---|---|---:|")
     for one in listed(folder):
-        name, wanted = model_of(one.model), expected(one.verdict)
+        wanted, name = expected(one.verdict), one.words()[0]
         if name not in known or not wanted:
             skipped += 1
             continue
-        try:
-            with one.path.open("rb") as file:
-                history = History(READERS[format_of(file.read(HEAD))](one.path))
-        except (KeyError, HistoryError) as error:
-            why = "no format that is known" if isinstance(error, KeyError) else str(error)
-            print(f"| {one.path.name} | {name} | {one.verdict} | not read: {why} | | |")
-            skipped += 1
-            continue
         begun = time.monotonic()
-        found = [
-            judge(known[name], history, budget.begun(), Asked(each.consistency)) for each in wanted
-        ]
+        found = [answered(one, each, budget) for each in wanted]
         took = time.monotonic() - begun
-        by = ", ".join(sorted({key.decided.by for judged in found for key in judged.keys}))
-        ours = ", ".join(f"{each.consistency} {judged.valid}".strip()
-                         for each, judged in zip(wanted, found, strict=True))  # fmt: skip
-        print(f"| {one.path.name} | {name} | {one.verdict} | {ours} | {by} | {took:.2f} |",
+        by = ", ".join(sorted({m[1] for a in found for m in _DECIDED.finditer(a.text)}))
+        ours = ", ".join(f"{each.consistency} {a.verdict}".strip()
+                         for each, a in zip(wanted, found, strict=True))  # fmt: skip
+        print(f"| {one.path.name} | {one.model} | {one.verdict} | {ours} | {by} | {took:.2f} |",
               flush=True)  # fmt: skip
-        agree = all(j.valid in e.allowed or (True in e.allowed and j.why == NOTHING_TESTED)
-                    for e, j in zip(wanted, found, strict=True))  # fmt: skip
-        empty += any(judged.why == NOTHING_TESTED for judged in found)
+        agree = all(a.agrees for a in found)
+        empty += any(a.tests_nothing and "valid" in e.allowed
+                     for a, e in zip(found, wanted, strict=True))  # fmt: skip
+        for one_ in found:
+            print("" if one_.agrees else f"DIFFERS: {one_.text}\n", end="")
         same, differ = same + agree, differ + (not agree)
-    print(f"\n{same} agree, of which {empty} say valid of a history that tests nothing (here "
-          f"unknown); {differ} differ or are unknown, {skipped} not judged")  # fmt: skip
+    print(f"\n{same} agree, of which {empty} say of a history that tests nothing that it is valid "
+          f"(here unknown); {differ} differ, {skipped} not judged")  # fmt: skip
     sys.exit(1 if differ else 0)
 
 

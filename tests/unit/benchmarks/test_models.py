@@ -2,7 +2,6 @@
 
 import pytest
 
-from benchmarks.corpus import Expected, expected
 from benchmarks.models import GOALS, KINDS, measured
 
 
@@ -11,22 +10,3 @@ def test_made_columns_are_legal(kind: str) -> None:
     assert {goal.kind for goal in GOALS} == set(KINDS)
     valid = measured(kind, 1000).valid
     assert valid is True
-
-
-@pytest.mark.parametrize(
-    ("verdict", "wanted"),
-    [
-        ("linearizable", [Expected("", (True,))]),
-        ("invalid: G-single-item (same)", [Expected("", (False,))]),
-        ("invalid: not strong-snapshot-isolation (10k)",
-         [Expected("strong-snapshot-isolation", (False,))]),
-        ("valid; NB a check may call it invalid", [Expected("", (True, False))]),
-        ("violates causal and read-atomic; satisfies read-committed",
-         [Expected("causal", (False,)), Expected("read-atomic", (False,)),
-          Expected("read-committed", (True,))]),
-        ("violates serializability", [Expected("serializable", (False,))]),
-        ("nobody knows", []),
-    ],
-)  # fmt: skip
-def test_a_documented_verdict_is_read(verdict: str, wanted: list[Expected]) -> None:
-    assert expected(verdict) == wanted
