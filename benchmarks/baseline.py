@@ -25,7 +25,7 @@ from maxq.reference import mutants
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "data" / "baseline.json"
-DIRECTED = ROOT / "harness" / "schedule" / "directed"
+DIRECTED = ROOT / "maxq" / "harness" / "schedule" / "directed"
 SEEDS = 100
 DIGEST_BYTES = 8
 

@@ -30,7 +30,7 @@ from maxq.harness.schedule.reductions import with_options
 from maxq.reference import mutants
 
 ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "harness" / "schedule" / "directed"
+FOLDER = ROOT / "maxq" / "harness" / "schedule" / "directed"
 JOURNAL = ROOT / "data" / "mutants.jsonl"
 ABOUT = frozenset(
     ("S5", "S6", "S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11", "S11b", "S12", "S16")

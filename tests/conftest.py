@@ -38,8 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what meets the machine and its clock: `real`."""
+    """Mark what meets the machine and its clock, `real`; skip what is of a checkout elsewhere."""
+    elsewhere = not (TESTS.parent / "harness").is_dir()
     for item in items:
+        if elsewhere and item.path.parent == TESTS / "tidy":
+            item.add_marker(pytest.mark.skip(reason="rules of a checkout; this is an sdist"))
         placed = any(item.path.is_relative_to(folder) for folder in PROCESSES)
         if placed or any(item.get_closest_marker(name) for name in OF_MACHINES):
             item.add_marker("real")

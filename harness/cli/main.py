@@ -89,6 +89,17 @@ Exit codes: 0 valid, 1 invalid, 2 not all judged, 254 bad arguments, 255 a failu
 130 or 143 cut off by Control-C or SIGTERM.
 """
 
+# What one reads who has just installed it: a wheel can print nothing when it is installed.
+FIRST = """\
+Max-Q tests whether a RocketMQ 5 cluster keeps the messages that it acknowledged.
+
+Next:
+  maxq test                                 test our reference implementation for a minute
+  maxq test --target rocketmq:5.5.0         test Apache RocketMQ; needs Java and Maven
+  maxq losses --broker-conf broker.conf     show what your settings lose
+  maxq doctor                               say which environments work on this machine
+  maxq --help                               list all commands"""
+
 
 @click.group(
     cls=Commands,
@@ -133,6 +144,9 @@ def completed() -> int:
 
 def run_cli(argv: list[str]) -> int:
     """Run a command line; returns its exit code."""
+    if not argv:
+        echo(FIRST, err=True)
+        return EXIT_USAGE
     try:
         code = cli.main(args=argv, prog_name="maxq", standalone_mode=False)
     except click.ClickException as error:

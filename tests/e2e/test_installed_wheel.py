@@ -1,5 +1,6 @@
 """Max-Q from its wheel, in a project that is somebody else's and knows no checkout.
 
+The wheel is built from the sdist, as `python -m build` does, and the sdist's own tests run there.
 Dependencies are those of this environment, by a path file, so nothing is fetched: path files are
 not followed from there, so the checkout stays out of sight.
 """
@@ -11,6 +12,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -53,14 +55,23 @@ def done(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def built(kind: str, dist: Path, *, source: Path) -> Path:
+    """The sdist or the wheel of a tree."""
+    told = done(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", dist, cwd=source)
+    assert told.returncode == 0, told.stderr
+    (found,) = dist.glob("*.tar.gz" if kind == "sdist" else "*.whl")
+    return found
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with an environment of its own, in a git repository of its own."""
     home = tmp_path_factory.mktemp("project")
-    built = done(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", home / "dist",
-                 cwd=ROOT)  # fmt: skip
-    assert built.returncode == 0, built.stderr
-    (wheel,) = (home / "dist").glob("*.whl")
+    packed = built("sdist", home / "dist", source=ROOT)
+    with tarfile.open(packed) as archive:
+        archive.extractall(home, filter="data")
+    (source,) = home.glob("maxq-*")
+    wheel = built("wheel", home / "dist", source=source.rename(home / "source"))
     venv.create(home / ".venv", with_pip=False, symlinks=True)
     installed = done(sys.executable, "-m", "pip", "--python", home / ".venv/bin/python", "install",
                      "--quiet", "--no-deps", "--no-index", wheel, cwd=home)  # fmt: skip
@@ -78,6 +89,24 @@ def test_the_wheel_takes_one_name_of_all(project: Path) -> None:
     (wheel,) = (project / "dist").glob("*.whl")
     names = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in names if not name.endswith(".dist-info")} == {"maxq"}
+
+
+def test_a_wheel_of_the_sdist_is_one_of_the_checkout(project: Path, tmp_path: Path) -> None:
+    names = []
+    for wheel in (*(project / "dist").glob("*.whl"), built("wheel", tmp_path, source=ROOT)):
+        opened = zipfile.ZipFile(wheel)
+        names.append({name: opened.getinfo(name).CRC for name in opened.namelist()})
+    assert names[0] == names[1]
+
+
+def test_tests_of_the_sdist_pass_there(project: Path) -> None:
+    """Some fast ones; what holds for a checkout only is skipped."""
+    chosen = [f"tests/{of}" for of in ("tidy/test_dependencies.py", "unit/histories",
+                                       "unit/harness/contracts")]  # fmt: skip
+    told = done(project / ".venv/bin/python", "-m", "pytest", "-p", "no:cacheprovider", *chosen,
+                cwd=project / "source")  # fmt: skip
+    assert re.search(r"\d{3,} passed, \d+ skipped", told.stdout), told.stdout + told.stderr
+    assert "failed" not in told.stdout
 
 
 def test_everything_is_in_the_wheel(project: Path) -> None:

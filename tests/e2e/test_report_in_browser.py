@@ -79,7 +79,7 @@ def found_in(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     pages = {}
     for name, (mutant, _) in FOUND.items():
         folder = tmp_path_factory.mktemp(mutant)
-        script = ROOT / "harness" / "schedule" / "directed" / f"{mutant}.jsonl"
+        script = ROOT / "maxq" / "harness" / "schedule" / "directed" / f"{mutant}.jsonl"
         words = ("replay", str(script), "--env", "simulated", "--mutant", mutant)
         assert run_cli([*words, "--store", str(folder)]) == 1
         pages[name] = (folder / "latest").resolve() / "report.html"

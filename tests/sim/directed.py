@@ -16,7 +16,7 @@ from maxq.harness.run.replay import options_for
 from maxq.harness.schedule.format import Schedule, read
 from maxq.reference import mutants
 
-FOLDER = Path(__file__).parents[2] / "harness" / "schedule" / "directed"
+FOLDER = Path(__file__).parents[2] / "maxq" / "harness" / "schedule" / "directed"
 
 
 class Shown(NamedTuple):

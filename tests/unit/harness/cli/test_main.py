@@ -142,7 +142,7 @@ def test_a_run_that_could_do_nothing_is_unknown(
         ),
         (["check"], "Missing argument"),
         (["check", "no/such/folder"], "does not exist"),
-        ([], "Usage"),
+        ([], "\nNext:\n  maxq test "),
     ],
 )
 def test_bad_arguments_name_what_is_near(

@@ -80,8 +80,8 @@ def test_ordinary_text_stays_as_it_is() -> None:
 def test_nothing_else_prints() -> None:
     """What is printed elsewhere is not escaped."""
     printing = {
-        str(path.relative_to(ROOT))
-        for path in (ROOT / "harness").rglob("*.py")
+        str(path.relative_to(ROOT / "maxq"))
+        for path in (ROOT / "maxq" / "harness").rglob("*.py")
         if "click.echo" in path.read_text() or "click.secho" in path.read_text()
     }
     assert printing == {"harness/contracts/terminal.py"}
