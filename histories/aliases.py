@@ -1,7 +1,8 @@
 """Names that older versions wrote, and today's: the one table by which both are read.
 
-Whoever reads what was stored, or what a person wrote, asks it: histories for operations, schedules
-and journals for whatever they name, the command line for faults. What is written has today's names.
+Anyone who reads what was stored, or what a person wrote, asks it: histories for operations,
+schedules and journals for whatever they name, the command line for faults. What is written has
+today's names.
 """
 
 from collections.abc import Mapping

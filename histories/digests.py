@@ -7,7 +7,7 @@ before up to line 120. ``head -n 120 history.jsonl | tail -n +61 | b2sum -l 128`
 A block is written before its digest, so a harness that was killed may leave a last block without
 one, and never a digest without its block. The end marker stands behind the last block and in none.
 
-This finds damage and careless edits. Whoever may write to the run's folder can write both files.
+This finds damage and careless edits. Anyone who may write to the run's folder can write both files.
 
 Source: docs/spec/history-format.md 9.5.
 """

@@ -9,7 +9,7 @@ there, with the proof. A fault lasts on each of its nodes until the completion o
 that names the node, or names none. A kind that `passes` ends with its own completion. A kind
 without either has no known end.
 
-A run declares the facts of its faults that are not built in, beside its grounds, in the first
+A run declares the facts of its faults that are not built in, beside its evidence, in the first
 operation of its history (``maxq.histories.grounds``). `Kinds` is the built-in table plus those
 rows, so a stored run is judged and drawn the same without the code of its faults. An act in neither
 is *unknown*: claims that depend on undisturbed time are not judged.

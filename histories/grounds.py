@@ -1,12 +1,12 @@
-"""Grounds: the answers that a verdict rests on, declared when a run begins and ticked off in it.
+"""Evidence: the answers that a verdict rests on, declared when a run begins and ticked off in it.
 
 The first operation of a history is the invocation of ``run``, by the process of that name: its
-value lists the grounds of the run. Its completion is the last operation: the run ended. In between
-each ground is ticked off by an answer; which one is decided in ``maxq.checkers.judgement.grounds``.
-A history that was cut off, or in which such an answer is missing, is no ground for a verdict on the
-claims that rest on it.
+value lists the evidence of the run. Its completion is the last operation: the run ended. In between
+each piece of evidence is ticked off by an answer; which one is decided in
+``maxq.checkers.judgement.grounds``. A history that was cut off, or in which such an answer is
+missing, is no evidence for a verdict on the claims that rest on it.
 
-A ground is ``[kind, what …]``; `SAID` says what each kind is:
+A piece of evidence is ``[kind, what …]``; `SAID` says what each kind is:
 
     final-read   key, broker set, node     node: the replica made master; None: the present master
     replica-log  node
@@ -18,8 +18,8 @@ A ground is ``[kind, what …]``; `SAID` says what each kind is:
 It declares as well the facts of the run's faults that are not built in
 (``maxq.histories.fault_facts``), if there are any; older versions ignore them.
 
-What is gone for good is ticked off by the recorded reason: a node that the wait for recovery found
-to have ended by itself cannot answer, nor can a broker set that has no other.
+What is permanently gone is ticked off by the recorded reason: a node that the wait for recovery
+found to have ended by itself cannot answer, nor can a broker set that has no other.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,9 +2,9 @@
 
 Machines first, then cuts, then pauses, then addresses, then starts: a broker of RocketMQ that is
 started under a cut waits for name servers and controllers that do not answer, and one nemesis does
-everything in a run. Within a run drawn heals keep the same order: they wait while a cut is in force
-(`maxq.harness.schedule.format.When`). No heal is brought forward: a cut that ended with the start
-of a node killed 2 s before would be too short for an election.
+everything in a run. Within a run drawn heals keep the same order: they wait while a cut is in
+effect (`maxq.harness.schedule.format.When`). No heal is brought forward: a cut that ended with the
+start of a node killed 2 s before would be too short for an election.
 """
 
 from collections.abc import Iterable

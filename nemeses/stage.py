@@ -1,4 +1,4 @@
-"""What the acts of one run share: the cluster, whom each act has struck, which cuts are in force.
+"""What the acts of one run share: the cluster, whom each act has struck, which cuts are in effect.
 
 Draws are keyed by the act that they are for, so that to remove one act leaves the others as they
 were.

@@ -2,8 +2,8 @@
 
 A peer can begin a frame and never end it, or ask and never read the answers. Each such connection
 is small; there can be any number of them. So a node counts what all of them hold together, and
-where that passes a bound it cuts off whoever has held on for longest: who is merely slow has most
-likely come later, and comes again.
+where that passes a bound it cuts off anyone who has held on for longest: who is merely slow has
+most likely come later, and comes again.
 
 RocketMQ has no such bounds but that of one frame. Figures: docs/security.md.
 """

@@ -2,7 +2,7 @@
 
 Records cross a border between a pure core and its shell, so they are frozen and tagged. Mutable
 core state uses ``@dataclass(slots=True)`` instead. Offsets are bytes or message indices and must
-never mix, hence the `NewType`s.
+never mix, so the `NewType`s.
 """
 
 from typing import NewType, TypeVar, dataclass_transform

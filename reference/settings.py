@@ -1,7 +1,7 @@
 """A node's settings while it runs: some may be changed by an operator (requests 25 and 318).
 
 A change is taken whole or not at all, and lasts until the node stops: the file that it was started
-with stays as it is (Java rewrites its file). Each role names the keys that it reads anew at every
+with stays as it is (Java rewrites its file). Each role names the keys that it reads again at every
 use; every other key is refused, since a change that does nothing would be a lie.
 """
 

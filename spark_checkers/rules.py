@@ -1,6 +1,6 @@
 """Well-formedness of histories that no machine holds: W2 to W7 by process, W1 and W8 by chunk.
 
-A chunk is a stretch of indices; of those before it only the highest time matters, so chunks in
+A chunk is a range of indices; of those before it only the highest time matters, so chunks in
 which that shows are looked at again. Pairs are taken from a column of the file, and it is checked
 here, process by process, that they are what pairing gives.
 

@@ -1,6 +1,6 @@
 """Readers that follow all queues of a topic, of all broker sets: a message may come to any.
 
-A reader reads one queue after the other, on from where it was; a new process begins anew. At the
+A reader reads one queue after the other, on from where it was; a new process begins again. At the
 end, when all faults are healed, one reads on for a while. Its operation is ``[message …]`` of a
 queue's number, with ext ``node`` and ``broker``, ``end`` where all that is there was read, and
 ``gap`` where the broker has deleted what was not read yet.

@@ -3,7 +3,7 @@
 Either the first message to a topic makes it, at the broker that takes the message
 (``autoCreateTopicEnable``), or an operator makes it at the master of each broker set, as RocketMQ's
 tools do. Slaves copy it every ten seconds, and RocketMQ promises no more: a fail-over before that
-leaves a master that does not know the topic, whose messages nobody can read until it is made anew.
+leaves a master that does not know the topic, whose messages nobody can read until it is made again.
 Operations, of an operator:
 
     create-topic  {"key", "topic", "node"}   ok: the master of that broker set has made it

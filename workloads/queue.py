@@ -2,7 +2,7 @@
 
 A key is one queue of one topic on one broker set: first those of the topic that every run has, then
 of several topics the only queue of each other one. Writers send a message of its own to a random
-key; readers own keys, keep their positions over failures and read on (a new process begins anew);
+key; readers own keys, keep their positions over failures and read on (a new process begins again);
 at the end, when all faults are healed, every reader begins again at the first offset and reads its
 keys to the end that the broker confirms. Operations are those of a log (docs/spec/history-format.md
 12.1) with vectors of one:

@@ -3,7 +3,7 @@
 It owns spare brokers, each a set of its own that no other workload touches. A thread for each lets
 it join, and takes it away cleanly or by a kill; while it is away its machine may get another
 address, and its store may be wiped, so that it comes back as a new broker. Other threads apply for
-ids of made-up sets as brokers do, a few applicants racing for each. Operations:
+ids of invented sets as brokers do, a few applicants racing for each. Operations:
 `maxq.histories.observed`.
 
 A store is wiped on purpose and says so: the claim that an id survives ends there. That no id is

@@ -1,13 +1,13 @@
-"""Workload transactions: half messages and what becomes of them, read from all broker sets.
+"""Workload transactions: half messages and what happens to them, read from all broker sets.
 
 Producers of one group send half messages to random queues and share a journal, which says what each
 transaction came to: commit, roll back, or nothing ever. It is drawn before the half message is sent
-and never changes, so whoever of the group is asked answers alike. Drawn too is when the end is
-sent: *soon*, *late* (whoever is asked before does not know either), *silent* (never: brokers have
-to ask), and *dies* (the producer ends once its half message is stored). Readers read every queue,
-since a half message whose master is gone may be settled at another broker set, and belong to the
-producer group. At the end, when all faults are healed, they read on until brokers have asked about
-all that is open.
+and never changes, so any of the group gives the same answer. Drawn too is when the end is
+sent: *soon*, *late* (anyone who is asked before does not know either), *silent* (never: brokers
+have to ask), and *dies* (the producer ends once its half message is stored). Readers read every
+queue, since a half message whose master is gone may be settled at another broker set, and belong to
+the producer group. At the end, when all faults are healed, they read on until brokers have asked
+about all that is open.
 Operations (`maxq.histories.observed`):
 
     send-half          [value, decision, when]   ok: the master has it. ext: `node`, the broker set

@@ -1,6 +1,6 @@
 """What clients were answered while nothing that they asked for succeeded: measured, not judged.
 
-A stretch without success lies between two operations of one kind that were `ok`. It is as long as
+A period without success lies between two operations of one kind that were `ok`. It is as long as
 its own failures show: from the first one's begin, or the success before it, to the last one's end.
 So time in which nobody asked for anything is none. Sends are looked at by broker set where a run
 has several; so is whatever says which set it asked. Times are ns of the history's clock.

@@ -1,7 +1,8 @@
 """What sends to each queue came to in some windows, by arrays.
 
 Each completion of a send is an element, also one that only the decoder can read: what it says is a
-few numbers, whoever read it. So no key is left to its rows but one that is no number of 64 bits.
+few numbers, no matter who read it. So no key is left to its rows
+but one that is no number of 64 bits.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence

@@ -211,7 +211,7 @@ def finding_of(s: Served, context: Context) -> tuple[str, dict[str, object], tup
     )
     said = (
         f"Broker set {w.set}: from {_s(w.time.at_ns)} (op {w.time.at}) to {_s(w.time.until_ns)} "
-        f"(op {w.time.until}) nothing more befell the cluster; {listed(w.sound)} ran and were "
+        f"(op {w.time.until}) nothing more happened to the cluster; {listed(w.sound)} ran and were "
         f"connected, and {known}. {_none_succeeded(s, context)}"
     )
     detail: dict[str, object] = {
@@ -236,7 +236,7 @@ def lost_of(
     said = (
         f"Broker set {w.set}: {lost.node} led by the name servers' routes, and was silent since "
         f"the {lost.fault.f} of op {lost.fault.begun}. From {_s(w.time.at_ns)} (op {w.time.at}) to "
-        f"{_s(w.time.until_ns)} (op {w.time.until}) nothing more befell the cluster; "
+        f"{_s(w.time.until_ns)} (op {w.time.until}) nothing more happened to the cluster; "
         f"{listed(w.sound)} ran and were connected, and the last acknowledged message shows that "
         f"one of them was in the SyncStateSet. But {lost.namesrv} lists {listed_as} as master "
         f"(op {lost.at}). {_none_succeeded(s, context)}"

@@ -5,10 +5,10 @@ silent member. A bound is broken only by an answer that was asked for after it. 
 known for sure (a heal without proof, no answer late enough) leaves a claim not judged, never
 broken: the harness itself may have been slow.
 
-- S13d: see `during`. Without a lull that was long enough there was no occasion.
+- S13d: see `during`. Without a quiet period that was long enough there was no coverage.
 - S14: by what controllers said after the last disturbance. An answer after the bound that names
   every broker proves it; none of them doing so breaks it. A broker that ended by itself is S15's.
-- S13b, S14b: see `silence`. Where no node was silent for long enough there was no occasion.
+- S13b, S14b: see `silence`. Where no node was silent for long enough there was no coverage.
 - S18: see `needless_elections`.
 
 Of releases without ids all four go by addresses (`known_by`); what is judged where controllers

@@ -2,8 +2,8 @@
 
 A broker is silent from the completion of a kill, a pause or a loss of power until something that
 may bring it back begins. The set's master drops it within a bound, but only if it can: it leads, it
-runs, controllers answer it, and nothing else happens meanwhile that would make it begin anew. So an
-answer counts only if
+runs, controllers answer it, and nothing else happens meanwhile that would make it begin again. So
+an answer counts only if
 
 1. it began more than the bound after the *last* event of any fault, heal or change of membership;
 2. no fault is in effect but nodes that are down or paused, and wall clocks that are wrong: a cut

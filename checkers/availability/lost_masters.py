@@ -1,11 +1,11 @@
 """A master that is gone and must be replaced, by what clients see alone.
 
 Where no controller reports a set's members (releases before 5.1.1, in histories that did not ask
-in their terms), routes and sends show an outage all the same. A master is lost in a lull if
+in their terms), routes and sends show an outage all the same. A master is lost in a quiet period if
 
 1. the name servers listed it under id 0 until it was silenced, and it is gone all the while;
-2. every other replica of the set answered in the lull, and is connected to a majority of the
-   controllers and to all name servers that are not gone;
+2. every other replica of the set answered in the quiet period, and is connected to a majority of
+   the controllers and to all name servers that are not gone;
 3. the last messages that the set acknowledged, within `ACKNOWLEDGED_NS` before the fault, had to be
    acknowledged by every member of the SyncStateSet and by two replicas at least: so it had another
    member, and whichever that was is one of those that answered.

@@ -8,7 +8,7 @@ needless if, for the recovery bound before the first of them and until the secon
    wall clocks were right, and no broker joined, left or moved;
 2. the same controller led all the while: one that is new has heard nobody yet;
 3. the master answered all the while, and again after the election, with at most `SILENT_NS` in
-   between: it was no process that stood still or ended by itself;
+   between: it was no process that was paused or ended by itself;
 4. with as many slaves as make a majority of its set it was neither parted nor were they down.
 
 Whatever of this is not known excuses the election. Claim: S18 (docs/spec/controller-ha.md 6.3).

@@ -1,6 +1,6 @@
 """Are writes served during faults that leave enough of a cluster undisturbed?
 
-A lull between two actions of the nemesis is judged for a broker set if, all the while,
+A quiet period between two actions of the nemesis is judged for a broker set if, all the while,
 
 1. a majority of the controllers, all name servers that are not gone, at least one, and as many
    replicas of the set as must acknowledge are sound and connected
@@ -9,17 +9,17 @@ A lull between two actions of the nemesis is judged for a broker set if, all the
    master whose disk is full still says that it is well, a broker on a damaged store may refuse it)
    may stop everything, and RocketMQ promises nothing then;
 2. no cut concerns clients;
-3. by every answer of a controller, from the last one before the lull on, a member of the
+3. by every answer of a controller, from the last one before the quiet period on, a member of the
    SyncStateSet is one of these replicas; where controllers of a release without ids report nothing
-   of members, these are all replicas, and each answered in the lull;
+   of members, these are all replicas, and each answered in the quiet period;
 4. it lasts longer than the recovery bound, and clients who follow routes went on sending.
 
 The promise is broken if no send succeeded that was begun later than the bound and was over before
-the lull was. A single success keeps it. Sends of clients that stay with one broker do not count as
-attempts (`attempts`). Claim: S13d.
+the quiet period was. A single success keeps it. Sends of clients that stay with one broker do not
+count as attempts (`attempts`). Claim: S13d.
 
-Where no members are reported and a master was lost, S13b is judged in such a lull by routes and
-by the same sends: see `lost_masters`.
+Where no members are reported and a master was lost, S13b is judged in such a quiet period by routes
+and by the same sends: see `lost_masters`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -72,7 +72,7 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S7": Decision(
         f"{DOCUMENT}, deploy.md on enableElectUncleanMaster",
-        "RocketMQ keeps it but for the first election of a set, which takes whoever registered.",
+        "RocketMQ keeps it but for the first election of a set, which takes any registered broker.",
     ),
     "S8": Decision(
         f"{DOCUMENT}, design.md, truncation algorithm",
@@ -133,7 +133,7 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S14b": Decision(
         f"{CODE}: removal after haMaxTimeSlaveNotCatchup, looked at each checkSyncStateSetPeriod",
-        "Where no client writes RocketMQ takes a member for caught up, against design.md, hence "
+        "Where no client writes RocketMQ takes a member for caught up, against design.md, so "
         "20 s more. Judged with all-ack only: elsewhere no acknowledgement waits for the member.",
     ),
     "S16": Decision(
@@ -229,7 +229,7 @@ DECISIONS: dict[str, Decision] = {
         "topic of. What stands behind is not delivered while it acts, which breaks the claim.",
     ),
     "E4": Decision(
-        f"{OURS}: no document says what becomes of a half message that cannot be moved",
+        f"{OURS}: no document says what happens to a half message that cannot be moved",
         "RocketMQ's acting slave skips it after eleven tries, within 5.5 s. The master, once "
         "it is back, continues behind it, which breaks the claim.",
     ),

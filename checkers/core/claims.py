@@ -6,9 +6,9 @@ One row a claim, so that the list is long. `docs/claims.md` is this list as a pa
     python -m maxq.checkers.judgement.claims_page > docs/claims.md
 
 `mutants` are the wrong variants of the reference that break the claim and must be caught by its
-checker; a claim without one is not yet shown to be decidable. Whoever adds a claim adds its checker
-to `tests/unit/checkers/core/test_claims.py`, which compares this list with what checkers say they
-judge.
+checker; a claim without one is not yet shown to be decidable. Anyone who adds a claim adds its
+checker to `tests/unit/checkers/core/test_claims.py`, which compares this list with what checkers
+say they judge.
 
 Sources: docs/spec/controller-ha.md 6.2 and 6.3, docs/spec/acting-master.md 8.
 """
@@ -106,8 +106,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S3b",
-        promise="Whoever is asked for a set's master and SyncStateSet answers as one register "
-        "would. The answer is what a controller, a leading broker or an ordered "
+        promise="Every node that is asked for a set's master and SyncStateSet answers as one "
+        "register would. The answer is what a controller, a leading broker or an ordered "
         "election had shown before, or a later state. A later state has no lower master "
         "epoch.",
         source="decided here",

@@ -1,4 +1,4 @@
-"""The order in which findings are listed and cut: the same, whoever has found them.
+"""The order in which findings are listed and cut: the same, anyone who has found them.
 
 A finding stands by what it is about (broker set, then queue or group), by its place in the history
 (the operations that prove it), and by its name. Of what is equal in all of that, one check found

@@ -1,8 +1,7 @@
 """Delta debugging: as few parts of a whole as still show something.
 
 Source: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE TSE 28(2),
-2002; of its algorithm only the removal of parts, since what shows it by itself is tried first here
-by whoever asks.
+2002; of its algorithm only the removal of parts, since what shows it by itself is tried first here.
 """
 
 from collections.abc import Callable, Sequence

@@ -6,9 +6,9 @@ in it that was not found in the whole history: a read whose writer was left out,
 without its log, is no other anomaly.
 
 It begins with what the anomaly names. If that does not show it, what concerns no load is taken in,
-then polls of the same queue just before and behind, and whoever sent what is shown. Where more than
-`LONG` operations are left, most of them wrote what one read shows: then messages are left out too
-(`without`), and that is said.
+then polls of the same queue just before and behind, and the sender of what is shown. Where more
+than `LONG` operations are left, most of them wrote what one read shows: then messages are left out
+too (`without`), and that is said.
 
 How much is tried is counted in operations judged, not in time, so equal histories give equal
 counterexamples.

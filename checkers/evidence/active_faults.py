@@ -1,4 +1,4 @@
-"""Which faults are in force after an action of the nemesis, and whom they leave connected.
+"""Which faults are in effect after an action of the nemesis, and whom they leave connected.
 
 Followed action by action, from what the nemesis completed with. A node is *gone* once it was seen
 to end or to be held, until it was seen to start or to go on: it says nothing, and everybody may

@@ -2,8 +2,8 @@
 
 Each kind of damage has its own cause. Logs that part at the begin of an epoch were parted when the
 master before was deposed; those that part within one, when its master forgot its end and went on,
-with no other candidate. A message that consumers were shown and that gave way to
-another one went with the reign in which it was shown; one that came back after that came back with
+with no other candidate. A message that consumers were shown and that was replaced by
+another one went with the term in which it was shown; one that came back after that came back with
 a restart. An epoch that begins elsewhere was read by a broker that had lost its list. What a broker
 set had taken and nobody was ever given (a delayed message, a transaction) is blamed on the first of
 the most direct acts on that set from then on. What is left is blamed on the most direct act on whom

@@ -4,7 +4,7 @@ A message has a place in the commit log of the broker that acknowledged it (`byt
 the epoch lists that replicas tell, a later epoch that begins at or before that place, or on a log
 whose acknowledging epoch ends before it, was begun by a master that lacked the message: that
 election is the fatal one, and it is blamed on what was done to the master before it, or to the
-controllers, or on whoever ordered it. Where there is no such epoch the broker itself forgot the
+controllers, or on who ordered it. Where there is no such epoch the broker itself forgot the
 message, and the first act is blamed that ended or emptied it.
 
 What had kept the elected replica from copying the message is blamed as well: an act that parted the

@@ -1,8 +1,8 @@
-"""Eras of a history: between two of them controllers forgot everything, so numbers begin anew.
+"""Eras of a history: between two of them controllers forgot everything, so numbers begin again.
 
 Operators clear the data of all controllers, as the upgrade to RocketMQ 5.1.1 has it. From then on
 controllers number epochs and give out ids from the beginning: epoch 1 of before and epoch 1 of
-later are two epochs, and id 2 may be another broker. Whoever compares such numbers compares them
+later are two epochs, and id 2 may be another broker. Anyone who compares such numbers compares them
 within an era, or with the era in front (`SetSighting.epoch`); this module alone decides where an
 era ends.
 

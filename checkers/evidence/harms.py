@@ -1,6 +1,6 @@
 """One loss once: anomalies that are the same harm are one finding, with its symptoms beneath it.
 
-Acknowledged messages that one broker lost in one reign by one election, or one restart, are one
+Acknowledged messages that one broker lost in one term by one election, or one restart, are one
 harm, however many they are; an offset that then holds another message, a replica without it, or a
 reader that passes over it are symptoms of the same. Anomalies of any other kind are one finding
 for each claim, name and broker set.

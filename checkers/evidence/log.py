@@ -6,7 +6,7 @@ two steps are pure functions of one key and can work on pieces of a history that
 machine. Assignments are few, touch every key (those that they do not list are forgotten) and are
 known to all.
 
-A **reading run** is a stretch in which one process reads one key forward. It begins at the start of
+A **reading run** is the time in which one process reads one key forward. It begins at the start of
 the log after an explicit seek (or always, in a plain history of sends and polls where no process
 ever assigns), and somewhere in the middle otherwise. Only a run that began at or before a message
 can have passed it.

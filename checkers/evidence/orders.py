@@ -1,6 +1,7 @@
-"""Orders of operators about the permission to write, which name servers follow whoever is master.
+"""Orders of operators about the permission to write, which name servers follow anyone who is
+master.
 
-A set that was opened (327) may be written to also without a master, until one registers anew; one
+A set that was opened (327) may be written to also without a master, until one registers again; one
 that was closed (205) may not, although its master is there. What name servers show of such a set is
 no fault of theirs. Orders are acts of the nemesis; the proof of each names the set, and the name
 servers that it was given to do not matter here.

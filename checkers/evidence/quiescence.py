@@ -9,13 +9,14 @@ force meanwhile, which nodes must be undisturbed, and what ends the time:
   about it is then not judged at all.
 - `after_faults`, `after_acts`: the nemesis has completed its last act, whether or not its heals are
   proven. For claims about what is left of the whole run: a log read to its end, the ids of brokers.
-- `lulls`: between two acts of the nemesis, with whatever faults are in force (`State`). For claims
+- `lulls`: between two acts of the nemesis, with whatever faults are in effect (`State`). For claims
   about what must work during faults. They end where the state is not known any more.
 - `Undisturbed`: certain nodes are not struck and no cut parts them; other nodes may be. For claims
-  about nodes that communicate with each other. Acts on other nodes do not end it, so it is no lull.
-- `Standstills`: no act is under way, and only silences and wrong wall clocks are in force. For
-  claims about how the others treat a silent node. Unlike lulls they are looked up at any operation,
-  and changes of membership end them.
+  about nodes that communicate with each other. Acts on other nodes do not end it, so it is no quiet
+  period.
+- `Standstills`: no act is under way, and only silences and wrong wall clocks are in effect. For
+  claims about how the others treat a silent node. Unlike quiet periods they are looked up at any
+  operation, and changes of membership end them.
 
 Strikes and heals are acts of the nemesis. Brokers that join, leave, change their address or lose
 their store are operations of clients (`MEMBERSHIP`) and disturb as well. Questions and ordered

@@ -2,7 +2,7 @@
 
 Of each claim, in this order: settings that do not make it leave it *not promised*, with what was
 found as a measurement; an anomaly makes it *broken*; a doubt leaves it *not judged*; without an
-occasion nothing could have broken it; else it was *kept*. Whether the grounds are whole on which a
+coverage nothing could have broken it; else it was *kept*. Whether the evidence is whole on which a
 kept claim rests is looked at by ``maxq.checkers.judgement.runner``, once for all checkers.
 """
 

@@ -54,7 +54,7 @@ its store. Or, with `enableElectUncleanMaster=true`, a broker without a store be
 set has no topic left. The claim's line says which, and what was measured. That such a copy is
 refused while the owner lives (S1), and that an epoch has one master (S5), is still promised.
 
-Where a broker refused its damaged store and got no other one, its set has a replica fewer for good.
+Where a broker refused its damaged store and got no other one, its set stays a replica short.
 These claims are not promised then: {}. As in the upgrade to 5.1.1, the stores of most controllers
 may be removed at once, and ids and epochs start over. These claims are not promised then: {}.
 """

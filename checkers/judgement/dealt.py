@@ -1,6 +1,6 @@
 """A run that is judged in pieces: what does not grow with its load is held, all else is dealt out.
 
-`Judging` asks each check what it must know, has rows dealt out and keys judged by whoever can
+`Judging` asks each check what it must know, has rows dealt out and keys judged by anyone who can
 (`Found`), and puts the verdicts together, by the very functions that judge a history in memory.
 """
 

@@ -1,7 +1,7 @@
 """Did every fault really happen? A run whose faults were not felt proves nothing.
 
 A run with a fault without proof is not valid. An order to elect counts as one: a run ends with
-one for each replica. Where the promises about messages were forfeited
+one for each replica. Where messages were no longer promised
 (`maxq.checkers.evidence.stores.lost_stores`) it may be refused: no member of the set is left that
 could be elected, and nothing rests on it. Nor can a replica be elected that never ran again on a
 damaged store.

@@ -1,14 +1,15 @@
-"""Are the grounds of a verdict whole: which declared answers the history holds.
+"""Is the evidence of a verdict whole: which declared answers the history holds.
 
-A run declares what a verdict will rest on (`maxq.histories.grounds`); here each ground is looked
-for. Answers count from the end of the wait for recovery on: what was said before it was said of a
-cluster under faults. A node that was found to have ended by itself is gone, and what only it could
-have answered is ticked off by that; so is what concerns a broker set whose nodes are all gone.
+A run declares what a verdict will rest on (`maxq.histories.grounds`); here each piece of evidence
+is looked for. Answers count from the end of the wait for recovery on: what was said before it was
+said of a cluster under faults. A node that was found to have ended by itself is gone, and what only
+it could have answered is ticked off by that; so is what concerns a broker set whose nodes are all
+gone.
 
 A claim may need undisturbed time as well. With an unknown act in the history
 (`maxq.histories.fault_facts`) there is none that is known to be so.
 
-A history that declares nothing is one of an older version, whose grounds follow from how the run
+A history that declares nothing is one of an older version, whose evidence follows from how the run
 was set up (`Context.grounds`), or a foreign one, which is taken as it is.
 
 Polls, replica logs, locks and consumer offsets grow with the load, so they are looked at key by

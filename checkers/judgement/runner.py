@@ -2,7 +2,7 @@
 
 The history must be well-formed before it is judged: with repeated indices some checkers answer
 *kept* on a broken history. A checker that raises found nothing out: its claims are not judged, with
-its traceback. A claim whose grounds are not whole is not judged either, unless it is broken; nor
+its traceback. A claim whose evidence is not whole is not judged either, unless it is broken; nor
 is one that needs undisturbed time, in a history with an unknown act.
 
 A run is invalid if a claim is broken. It is valid if nothing is left not judged and every claim

@@ -1,4 +1,4 @@
-"""What became of one key: legal or not, who found out, and which calls show it."""
+"""What happened to one key: legal or not, who found out, and which calls show it."""
 
 from typing import Literal, NamedTuple
 

@@ -16,7 +16,7 @@ What keeps it small:
   change places with it;
 * calls without an answer are open for ever. Those that are alike are counted, not told apart; of
   two configurations with one state and one mask the one that used no more of each is enough; and
-  where the model says what such a call brings about (`gives`), it takes effect only when another
+  where the model says what such a call causes (`gives`), it takes effect only when another
   one that is open wants it, since what nobody wants might as well never have happened.
 
 Source: docs/spec/checkers.md 8. Lowe, *Testing for linearizability*, 2017.

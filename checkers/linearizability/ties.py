@@ -1,6 +1,6 @@
 """Which calls may be taken out of a history without making an honest answer a lie.
 
-Whoever takes a call out must not blame what is left for it: a read keeps the calls that may have
+Anyone who takes a call out must not blame what is left for it: a read keeps the calls that may have
 written what it returned, and what was put in goes together with the call that took it out. Where
 that is kept, a legal history stays legal, so a part of it that is illegal shows that the whole is.
 """

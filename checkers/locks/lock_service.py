@@ -1,11 +1,11 @@
-"""Lock service: locks can be had, by whoever asks for one that nobody has, and of nobody else.
+"""Lock service: locks can be had, by anyone who asks for one that nobody has, and of nobody else.
 
-- L6: while the members of a set that run are a majority, locks are granted, whoever else of the
-  set is silent. Judged in lulls in which nobody is cut off or impaired and all else runs: once
-  nobody has been granted a lock for longer than a lease and the recovery bound, several requests in
-  a row to members that run do not all fail.
-- L7: while they are no majority, nobody is granted anything. Judged in lulls in which so many were
-  seen to have ended or to be held, of requests that were sent in them.
+- L6: while the members of a set that run are a majority, locks are granted, anyone who else of
+  the set is silent. Judged in quiet periods in which nobody is cut off or impaired and all else
+  runs: once nobody has been granted a lock for longer than a lease and the recovery bound, several
+  requests in a row to members that run do not all fail.
+- L7: while they are no majority, nobody is granted anything. Judged in quiet periods in which so
+  many were seen to have ended or to be held, of requests that were sent in them.
 - L8: a lock for which nobody else has asked for longer than a broker's lease is granted.
 - L9: so is one that its only holder gave back.
 

@@ -1,5 +1,5 @@
-"""Which requests for locks can say anything of L6 to L9, by arrays: most are of no lull in which
-members are silent, and of no time after the last heal."""
+"""Which requests for locks can say anything of L6 to L9, by arrays: most are of no quiet period in
+which members are silent, and of no time after the last heal."""
 
 from collections.abc import Iterable
 from contextlib import suppress

@@ -2,11 +2,11 @@
 
 An offset is copied from the master by every other replica, every ten seconds or so, beside the log;
 how much of it a fail-over takes away is therefore bounded by time. An offset *counts* once it was
-committed and then, for `COPIED_NS`, nothing was done to any node, no cut was in force and no broker
-was elected; nor since it was committed, since who was elected before it was copied never had it.
-Whoever is asked for the offset of its group later, and says less, has forgotten it.
+committed and then, for `COPIED_NS`, nothing was done to any node, no cut was in effect and no
+broker was elected; nor since it was committed, since who was elected before it was copied never had
+it. anyone who is asked for the offset of its group later, and says less, has forgotten it.
 
-To be asked by the master that took the note shows nothing of a fail-over. An occasion is a question
+To be asked by the master that took the note shows nothing of a fail-over. coverage is a question
 between which and that quiet time controllers reported another master of the group's broker set. So
 elections must be seen: before controllers first reported a set, and after they last did, there may
 have been any. Where brokers have no ids no answer shows it, and nothing is judged.

@@ -6,10 +6,11 @@ it had been due for a while in a cluster that was whole, every queue of every br
 its end and nobody had ever read it (E1).
 
 A master that is gone delays none of its messages beyond the bound (E1): the slave that acts sends
-them on to another broker set. Looked at are lulls in which nobody is doubtful or cut off, all name
-servers run, the master of a set of two is gone, its slave is not, and another set runs as a whole.
-A message of that set that was acknowledged before, on both logs, is *late* if it was due, the lull
-had lasted for the bound, and afterwards, in the lull, every queue was read to its end without it.
+them on to another broker set. Looked at are quiet periods in which nobody is doubtful or cut off,
+all name servers run, the master of a set of two is gone, its slave is not, and another set runs as
+a whole. A message of that set that was acknowledged before, on both logs, is *late* if it was due,
+the quiet period had lasted for the bound, and afterwards, in the quiet period, every queue was read
+to its end without it.
 
 A delivered message is delivered *again* (E5) if somebody stored it once more although master and
 slaves had written down that it was delivered: after it had been read, nothing was done to any of

@@ -8,7 +8,7 @@ reported (`story`) and turned into a verdict.
 Claims: S6 acknowledged is never lost, S10 what a consumer saw stays, S11 an offset never changes
 its message, S12 one producer's messages keep their order (docs/spec/controller-ha.md 6.3). Settings
 that do not promise these may lose the end of the log in a fail-over. What happened while one master
-led, and what no fail-over can bring about, they do not excuse: S16 (`excuses`). What transactions
+led, and what no fail-over can cause, they do not excuse: S16 (`excuses`). What transactions
 on several keys show is put together from what each key says of them (`circles`).
 """
 

@@ -1,4 +1,4 @@
-"""What no setting excuses: anomalies that no fail-over and no loss of power can have brought about.
+"""What no setting excuses: anomalies that no fail-over and no loss of power can have caused.
 
 Without all-ack an election may take the end of a log away, and then an offset gets another message,
 readers skip, and producers' messages change their order. It cannot while one master leads, and it

@@ -1,7 +1,7 @@
 """Transactions of RocketMQ: what is committed comes, and nothing else does.
 
-Producers decide before they send a half message, and whoever of them is asked answers alike. So of
-every acknowledged half message it is known what should become of it: one whose transaction was
+Producers decide before they send a half message, and any of them gives the same answer. So of
+every acknowledged half message it is known what should happen to it: one whose transaction was
 committed is delivered, at its own broker set or at another one, by its end or by a question; any
 other one never is.
 
@@ -10,7 +10,7 @@ broker set was read to its end. What was committed and nobody has ever read is *
 that was answered well (E6), or at a master that something was done to while the transaction was
 open, so that a slave may have had it to move (E4), or without either (E7). While the master of a
 set of two is gone, and another set runs, all that was open is settled there within the bound (E7):
-lulls are looked at as in `maxq.checkers.messages.delayed`.
+quiet periods are looked at as in `maxq.checkers.messages.delayed`.
 
 *Uncommitted* is what was rolled back, left open or refused, and delivered all the same (E8), at any
 time and under any settings. Delivered *too often* (E9) is a message that one reader read more often

@@ -1,7 +1,7 @@
 """Durability by arrays: whether the messages of a key show nothing that is wrong.
 
 The conditions are those of `log_key`, `log_order` and `log`, each turned round: no offset holds two
-values, no value has two offsets, whoever read went forward one by one, whatever was acknowledged
+values, no value has two offsets, each reader went forward one by one, whatever was acknowledged
 was read later or nobody had passed it. Where one does not hold, or is not cheap to decide, the key
 is left to its rows.
 """

@@ -2,7 +2,7 @@
 
 Jepsen's tests of independent keys give every operation the value [key value], and ask for a read as
 [key nil]: these become calls on each key. An operation that a model does not know leaves open what
-became of the object, unless it failed or only observed.
+happened to the object, unless it failed or only observed.
 """
 
 from collections import Counter

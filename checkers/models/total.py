@@ -262,7 +262,7 @@ def _fates(calls: Calls, adds: Ints, reads: list[int], elements: Elements) -> De
         return illegal("lost", why, add, *present, last)
     if not np.any(elements.stable()):
         some = adds[calls.outcome[adds] != FAILED][:1].tolist()
-        return unsure("never-read", "no element was read for good", *map(calls.call, some))
+        return unsure("never-read", "no last read has an element", *map(calls.call, some))
     if (stale := elements.stale()) is not None:
         add, last = calls.call(int(adds[stale.element])), calls.call(reads[stale.absent])
         return legal("stale", f"{last.said()} lacks what {add.said()} had added")

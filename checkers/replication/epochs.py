@@ -10,7 +10,7 @@ with each election, the SyncStateSet epoch with each change of the set. Two kind
 - **Numbers** (S4 forks, S5, S7): a number identifies a state, whenever and by whom it was seen.
   From SyncStateSet epoch s to s+1 there is exactly one change.
 
-Numbers begin anew where controllers forgot everything, so each era is judged alone
+Numbers begin again where controllers forgot everything, so each era is judged alone
 (`maxq.checkers.evidence.eras`).
 
 Where a master was elected from (S7): see `elections`. Who leads (S5): see `masters`. Begins (S8c):

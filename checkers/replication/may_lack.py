@@ -1,7 +1,7 @@
 """What the store of a replica may lack because it was old: on that broker, or on its master.
 
 A broker deletes what is old in its own log. A slave that was outside the SyncStateSet may also
-begin anew at the first byte of a master that has deleted more. A member may not: its master keeps
+begin again at the first byte of a master that has deleted more. A member may not: its master keeps
 what a member has not copied yet (claim S9). So what got old on another broker excuses a replica
 unless it was seen to have got as far before, or afterwards, and was a member all the time between.
 

@@ -3,7 +3,7 @@
 Judges what was read from the stores at rest (`replica-log`) against one another and against the
 acknowledged sends; `replica_logs` compares the stores of one set.
 
-- S8 binds any two replicas, whatever became of them.
+- S8 binds any two replicas, whatever happened to them.
 - S8b and S9 bind the members of the last SyncStateSet, as a controller reported it after the last
   disturbance; only replicas of which every epoch was read. S9 needs a log from its very beginning,
   or one whose first files got old (`may_lack`).

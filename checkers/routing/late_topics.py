@@ -4,7 +4,7 @@ That a topic is there shows a broker's answer, to an operator or to who sent the
 forgotten it that tells a reader so who has read of it, or an observer after the last heal. That
 breaks nothing that RocketMQ promises: slaves copy topics every ten seconds, and a fail-over before
 that forgets them (docs/spec/controller-ha.md 6.4 (H17)). Its acknowledged messages are in the log
-all the same, and are judged like any other (S6) once the topic is made anew.
+all the same, and are judged like any other (S6) once the topic is made again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

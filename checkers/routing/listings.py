@@ -1,7 +1,7 @@
 """Listings: who was taken off a name server's table for a while is in it again, and several name
 servers come to the same table.
 
-A broker registers anew once in a period, by RocketMQ's rule, and with that and a margin the claims
+A broker registers again once in a period, by RocketMQ's rule, and with that and a margin the claims
 have their bounds, by the run's own keys (`maxq.checkers.core.api.Context.relisting_ns`). The tables
 are the raw ones, which no acting master changes.
 

@@ -1,4 +1,4 @@
-"""Controllers know each broker's address, so that whoever asks for a master finds it there.
+"""Controllers know each broker's address, so that anyone who asks for a master finds it there.
 
 Judged of a broker that answered before and after a controller did, at one address and under one id
 that the controller knows, or joined at it and was not touched by its owner since. It must be known

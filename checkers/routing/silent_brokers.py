@@ -1,13 +1,13 @@
-"""Silent brokers: a name server forgets who says nothing, and shows whoever is left.
+"""Silent brokers: a name server forgets who says nothing, and shows who is left.
 
-Judged in lulls, times between two acts of the nemesis in which the state is known, from when a
-silent broker must have been evicted: its time-out and a scan after the last act, with a margin, by
-the run's own keys (`maxq.checkers.core.api.Context.eviction_ns`). In such a lull nobody is cut off
-or impaired. After a cut the kernels of both sides deliver what they could not, at the latest as
-long after its end as it lasted, and heartbeats of a broker that is silent by then among it; so for
-so long nothing is judged.
+Judged in quiet periods, times between two acts of the nemesis in which the state is known, from
+when a silent broker must have been evicted: its time-out and a scan after the last act, with a
+margin, by the run's own keys (`maxq.checkers.core.api.Context.eviction_ns`). In such a quiet period
+nobody is cut off or impaired. After a cut the kernels of both sides deliver what they could not, at
+the latest as long after its end as it lasted, and heartbeats of a broker that is silent by then
+among it; so for so long nothing is judged.
 
-- N4: a broker that is killed or held is listed no more, whoever of its set goes on.
+- N4: a broker that is killed or held is listed no more, whichever others of its set go on.
 - N12: of a set without its master the route shows the smallest slave that runs, where nothing has
   been done to any of its slaves nor to the name server for the recovery bound, and no operator has
   opened the set meanwhile (327).

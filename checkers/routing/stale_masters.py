@@ -3,11 +3,11 @@ broker of an older one in its place (N13).
 
 A deposed master that does not know it goes on registering itself. What is judged is an answer of a
 name server between two of a broker that leads in an epoch, of which controllers, asked later,
-still say that it is the newest: whoever else registers as master is of an older one. The name
+still say that it is the newest: anyone who else registers as master is of an older one. The name
 server must have taken the broker as master of this epoch before, in the same undisturbed time, in
 which its entry cannot have gone: it was listed so after it had been listed otherwise, or for longer
 than the recovery bound after it was first seen leading. (Else it may be listed from an earlier
-reign, and who led in between displaces it by right.)
+term, and who led in between displaces it by right.)
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ that one. It sees, by level:
 
 * read committed: whom an earlier read of the transaction read from;
 * read atomic: whom any of its reads read from, and who came before it in its session;
-* causal: whoever came before it by sessions and reads, over any number of steps.
+* causal: who came before it by sessions and reads, over any number of steps.
 
 The level holds iff no cycle comes of it. Of those in one session only the last is asked for: the
 others come before it.

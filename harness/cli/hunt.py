@@ -40,7 +40,7 @@ FIRST = (
     type=click.IntRange(0, 10_000),
     default=0,
     show_default=True,
-    help="so many drawn runs behind those of the covering array",
+    help="so many random runs behind those of the covering array",
 )
 @click.option(
     "--jobs",
@@ -75,7 +75,7 @@ def hunt(
     base_image: str,
     store: Path,
 ) -> int:
-    """Look for bugs of a release of RocketMQ with drawn schedules, a fresh cluster for each.
+    """Look for bugs of a release of RocketMQ with random schedules, a fresh cluster for each.
 
     Runs cover all profiles and both kinds of controllers, or without controllers the profiles of
     pairs. At the end it prints what was run and found, which pairs of values were met, and which

@@ -274,7 +274,7 @@ def explore(
     fresh: bool,
     store: Path,
 ) -> int:
-    """Run drawn schedules, as `maxq simulate` does, one after the other on real machines.
+    """Run random schedules, as `maxq simulate` does, one after the other on real machines.
 
     Each seed takes a row of the covering array in turn. Every run is stored with its report. At the
     end it says how many pairs of values were met. The same command again resumes.

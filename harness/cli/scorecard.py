@@ -41,7 +41,7 @@ OTHERS = {
     type=click.IntRange(0, 10_000),
     default=0,
     show_default=True,
-    help="so many drawn schedules beside the battery, the same for all releases",
+    help="so many random schedules beside the battery, the same for all releases",
 )
 @click.option(
     "--rounds", type=click.IntRange(1, 100), default=1, show_default=True, help="of each schedule"

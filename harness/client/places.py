@@ -1,10 +1,10 @@
 """What a broker without controllers says of its place in its group, in its answer to 28.
 
 Our brokers say it by keys of their own. RocketMQ's say neither their id nor their role, and both
-are settings, for good: a set's first replica is its master. They say whether something runs there
-that only masters do (brokerActive: delayed messages and checks of transactions, or revival). So a
-slave where it does acts. Of a master it says nothing: revival runs at one that is not online, too,
-and only name servers show whether it is.
+are settings, permanently: a set's first replica is its master. They say whether something runs
+there that only masters do (brokerActive: delayed messages and checks of transactions, or revival).
+So a slave where it does acts. Of a master it says nothing: revival runs at one that is not online,
+too, and only name servers show whether it is.
 
 Source: docs/spec/acting-master.md 3 and 5; of RocketMQ, answers of 5.5.0.
 """

@@ -1,7 +1,7 @@
 """A producer of transactions: half messages, their ends (37), and the broker's questions (39).
 
-Every connection to a broker begins with a heartbeat of the producer group, so whoever reads from a
-broker can be asked by it. A question is answered on the connection that it came by, one-way, as
+Every connection to a broker begins with a heartbeat of the producer group, so anyone who reads from
+a broker can be asked by it. A question is answered on the connection that it came by, one-way, as
 RocketMQ's producers do. An end is a call here, so that its outcome is known: RocketMQ's producers
 send it one-way. Units: seconds. Source: RocketMQ ``DefaultMQProducerImpl.endTransaction``,
 ``checkTransactionState``; ``EndTransactionProcessor``.

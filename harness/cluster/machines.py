@@ -1,7 +1,7 @@
 """Machines that are not as they should be: clocks, disks and ways that a fault has made bad.
 
-Each fault is proven by its machine: what the clock shows against the harness's own, what becomes of
-a file that is written and synced, what is read of one, which delays are in force and how long a
+Each fault is proven by its machine: what the clock shows against the harness's own, what happens to
+a file that is written and synced, what is read of one, which delays are in effect and how long a
 dial takes that no cut stops. Each heal is proven in the same way. What is wrong with a machine is
 remembered here, since other faults must know of it: a node cannot start on a disk that takes
 nothing.

@@ -7,7 +7,7 @@ and cuts prove themselves apart, and a heal asks only that no rule is left and t
 meets something, a listener or a refusal. Units: seconds.
 
 A change of address is proven by the node answering at the new address (refusing, where it is down)
-and nobody at the old one. Whoever compares addresses must ask the machine for its present one. A
+and nobody at the old one. Anyone who compares addresses must ask the machine for its present one. A
 node that had to be killed for it, as it did not stop in time, has another address as well.
 """
 

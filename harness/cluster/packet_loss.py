@@ -2,7 +2,7 @@
 
 A loss is proven by the counters of the machines that drop: of each direction in which it shall be,
 packets were dropped while probes went that way. A way that is cut carries nothing that could be
-lost: where every way of a direction is, the loss holds once its rules are in force. A heal is
+lost: where every way of a direction is, the loss holds once its rules are in effect. A heal is
 proven by the rules that are left, which are those of other nodes' losses, and by probes that meet
 something on each way that nothing else impairs. Units: seconds.
 """

@@ -5,11 +5,11 @@ A generator answers two questions, changing nothing in itself:
 * ``op(ctx)``: what is the next operation, and what generator comes after it? The answer is an
   operation whose `time` says when it should be invoked (now or later) and whose `process` says by
   whom; or `PENDING`, if none can be had until something else happens; or None, if it is exhausted
-  for good.
+  permanently.
 * ``update(ctx, event)``: what generator follows, now that `event` (an invocation or completion of
   anybody) has happened?
 
-Asking is free: whoever asks may throw the answer away, keep the old generator and ask it again
+Asking is free: anyone who asks may throw the answer away, keep the old generator and ask it again
 later. The interpreter does so whenever something happens before a future operation's time. A
 generator that comes with `PENDING` may be kept or thrown away as well.
 

@@ -1,6 +1,6 @@
 """The loop of every experiment: what is missing is run, some at a time, until the budget is spent.
 
-A client names the next trial, given those at work; says how one is performed, mostly in a worker;
+A client names the next trial, given those that run; says how one is performed, mostly in a worker;
 and takes what came of it. That is a line of its journal (`maxq.harness.experiments.journal`), so
 that the same command goes on where one was cut off: by its budget, by a signal, or by a crash.
 """
@@ -32,7 +32,7 @@ def run_missing(
     """Each trial and what came of it, in the order in which they end.
 
     Args:
-        next_trial: which is next, given those at work; None: none, at least until one ends.
+        next_trial: which is next, given those that run; None: none, at least until one ends.
         perform: runs one.
         folder: of the experiment; no other command works there meanwhile.
         jobs: how many at a time.

@@ -1,4 +1,4 @@
-"""Drawn schedules on real machines: the seeds of the simulator, one run after the other.
+"""Random schedules on real machines: the seeds of the simulator, one run after the other.
 
 Each seed takes a row of the covering array in turn. What came of a run is a line of a journal, so
 that the same command goes on where one was cut off; the runs themselves are in the store, like

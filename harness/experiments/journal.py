@@ -1,7 +1,7 @@
 """Journals of long work: a line for each thing done, so that work that was cut off can go on.
 
 A crash may leave half a line at the end. What is appended behind it would be unreadable as well, so
-whoever goes on with a journal first cuts that off.
+anyone who goes on with a journal first cuts that off.
 """
 
 import os

@@ -3,7 +3,7 @@
 Each fault has a run of its own, so that what was lost and how long nothing was taken is its doing.
 Where something was lost, it is made again with other settings (`maxq.harness.schedule.fixes`); so
 is any one run, with all its faults (`of_run`). Runs are kept in a journal by the command that
-repeats them, so that what was cut off goes on and a change of settings begins anew.
+repeats them, so that what was cut off goes on and a change of settings begins again.
 """
 
 from collections import Counter

@@ -4,7 +4,7 @@ Each mutant runs the seeds of three disjoint ranges, each until a history checke
 limit is reached; the correct reference runs the same seeds, and must never be blamed. How a seed
 was caught is distinguished: by history checkers, of claims of safety (the one that the mutant says
 it breaks, or another one) or of liveness; by the oracle; by an invariant of the nodes themselves. A
-claim of liveness catches only a mutant whose own claim is one: whoever loses messages must be
+claim of liveness catches only a mutant whose own claim is one: anyone who loses messages must be
 caught losing them. Short limits come first, and of equal ones mutants that nothing has caught yet,
 so that a budget that ends early has seen every mutant. A range ends, too, where two others say what
 the median is.

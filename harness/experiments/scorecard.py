@@ -172,7 +172,7 @@ class Scorecard:
         profiles: the columns of each.
         environment: where.
         mode: with controllers, or without.
-        seeds: how many drawn schedules beside the battery.
+        seeds: how many random schedules beside the battery.
         rounds: how often each schedule is run.
         base_image: of the docker engine.
     """

@@ -3,9 +3,9 @@
 The same way is the same signature: claim and kind of anomaly. Candidates
 (`maxq.harness.schedule.reductions`) are simulated, at most so many; whatever fails becomes the best
 and is saved at once. What was tried is written down, so that a shrinking that was cut off goes on.
-Another anomaly on the way is told as a finding of its own. At the end times become conditions and
-calls become a load where that serves, and the script is run under noise: how often it fails there
-is what to expect of real machines.
+Another anomaly on the way is reported as a finding of its own. At the end times become conditions
+and calls become a load where that serves, and the script is run under noise: how often it fails
+there is what to expect of real machines.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Which known one an anomaly of a run is: one place for every command that says a verdict.
 
 It is known only if its cause is where the anomaly is: the same target and the same signature prove
-nothing. Where nodes' logs are not at hand, or the release is none of those in which it was seen, it
+nothing. Where nodes' logs are not there, or the release is none of those in which it was seen, it
 *may be* the known one; where they are and show no cause, nothing is said.
 """
 

@@ -1,4 +1,4 @@
-"""The timeline: what each node was, and which faults were at work, each by its name.
+"""The timeline: what each node was, and which faults were in effect, each by its name.
 
 A fault is a strip below the lane of its node: a tint with a firm lower edge, and its name on it, or
 beside it where the strip is narrower than the name. Strips of one line never overlap.

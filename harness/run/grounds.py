@@ -1,4 +1,4 @@
-"""What a run's verdict will rest on: its grounds, from how the run is set up.
+"""What a run's verdict will rest on: its evidence, from how the run is set up.
 
 A run declares them in the first line of its history. For a history of an older version, which
 declares none, the same function says what it must hold; what such a version did not do (probes,

@@ -2,7 +2,7 @@
 
 A distribution names them by entry points of the groups below, each a value of the group's kind; a
 module that is named (``--plugin``) has them as values of its own. Each is registered once in a
-process, whoever asks, and then known to everything that asks by name: `maxq test`, `check`,
+process, at the first request, and then known to everything that asks by name: `maxq test`, `check`,
 `replay`, `simulate`, campaigns, pytest. Worker processes load the same.
 
 What an author needs is imported from here. How to write one: docs/plugins.md.

@@ -2,7 +2,7 @@
 
 A run of the simulator repeats exactly, since all that it draws is keyed by its schedule and seed.
 On real machines the same schedule meets other moments, so it is repeated several times, and a rate
-is what is told.
+is what is reported.
 """
 
 import math

@@ -3,8 +3,8 @@
 It draws phase by phase: load, which may be none and changes at any time, also while a fault is on;
 clients, of which some stay with one broker; payloads, up to several transfer batches; faults, each
 with its victims, its trigger, its length, and how it is healed. Lengths are log-uniform from 0.2 s
-to twice the longest time-out, a third of them beyond every time-out; gaps likewise, from none.
-Where faults shall last each is in force for longer than a cluster may take to recover from it, and
+to twice the longest time-out, a third of them beyond every time-out; gaps also, from none.
+Where faults shall last each is in effect for longer than a cluster may take to recover from it, and
 so is now and then another one; some begin only when a cluster has had so long a time of peace.
 Or faults strike within others (`maxq.harness.sampling.nested_faults`), or around the return of a
 master of a pair (`maxq.harness.sampling.returns`).

@@ -1,4 +1,4 @@
-"""What a drawn run may differ in, and which combinations of two values a campaign has met.
+"""What a random run may differ in, and which combinations of two values a campaign has met.
 
 A factor is one choice with a few values. Bugs mostly need two values together, so a covering array
 lists few runs in which every pair of values of any two factors is met; what is not in the array is

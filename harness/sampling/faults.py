@@ -1,4 +1,4 @@
-"""One fault of a drawn run: whom it strikes, when, for how long, and how it is healed.
+"""One fault of a random run: whom it strikes, when, for how long, and how it is healed.
 
 `maxq.harness.sampling.draw` says how many there are, and of which kinds. Every draw is keyed by the
 number of the fault and by what it is for. Times are drawn in milliseconds.

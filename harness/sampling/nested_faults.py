@@ -3,9 +3,9 @@
 A broker that cannot register is killed; all lose their power while a disk is slow; a controller
 that was left behind comes back while the others restart. One fault after the other as
 `maxq.harness.sampling.draw` draws them rarely does so: here a fault that lasts is drawn, then one
-to three that strike while it is in force, and in half of the cases it is healed only after them. An
-order to elect, where a run has such, is among them: while controllers are struck they should have
-something to decide.
+to three that strike while it is in effect, and in half of the cases it is healed only after them.
+An order to elect, where a run has such, is among them: while controllers are struck they should
+have something to decide.
 """
 
 from collections.abc import Iterator, Sequence

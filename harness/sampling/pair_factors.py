@@ -1,4 +1,4 @@
-"""What a drawn run of pairs may differ in: brokers without controllers.
+"""What a random run of pairs may differ in: brokers without controllers.
 
 A row of such a run is a row of `maxq.harness.sampling.factors` with each value put into the domain
 that pairs have. Every value of that domain has one that is put into it, so the covering array meets

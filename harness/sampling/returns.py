@@ -3,7 +3,7 @@
 A master is away for longer than name servers wait for it, so that a slave acts; what its return
 meets is not sound either: a slave that is down, has copied nothing for a while or does not hear it,
 a name server that has just started, broker sets that take nothing. One fault after the other as
-`maxq.harness.sampling.draw` draws them rarely is in force at the moment of a return. Here each
+`maxq.harness.sampling.draw` draws them rarely is in effect at the moment of a return. Here each
 round is a broker that is away and comes back, with none to two companions, of which most begin
 before the return and outlast it. Then the cluster mostly has the time to recover in.
 

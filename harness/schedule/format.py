@@ -1,7 +1,7 @@
 """A schedule: everything that is done to a cluster in a run, as lines of ``schedule.jsonl``.
 
 Each line is one item. A run is driven by its schedule and by nothing else, so a stored schedule
-repeats a run whatever has become of the generator that drew it; people write them by hand as well:
+repeats a run whatever happened to the generator that drew it; people write them by hand as well:
 
     {"item": "header", "name": "two masters", "length": 40, "options": {"profile": "P-SAFE"}}
     {"item": "load", "id": "l", "until": 40, "rate": 20}

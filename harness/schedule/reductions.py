@@ -1,8 +1,8 @@
 """Smaller schedules: what a shrinker tries. Pure; each function gives candidates, the best first.
 
-A candidate may fail in another way, or not at all: whoever tries it decides. Acts that are dropped
-take their heals with them (a fault's acts share the first part of their ids), and what waited for
-them waits for what they waited for.
+A candidate may fail in another way, or not at all: anyone who tries it decides. Acts that are
+dropped take their heals with them (a fault's acts share the first part of their ids), and what
+waited for them waits for what they waited for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ another broker set than the last (another queue, where there is but one), within
 earlier try may have stored is `info` at its own queue, so that no copy is a phantom or comes twice.
 Ext ``retry`` says which try it is, and the lower `VALUE_BITS` of a value which message.
 
-No try follows an answer that the message is stored (FLUSH_SLAVE_TIMEOUT and the like), nor a
+No try follows an answer that the message is stored (FLUSH_SLAVE_TIMEOUT and others), nor a
 time-out, which has used up the time. With latency fault tolerance a producer keeps away from a
 broker set for a while that failed or was slow, as long as another one is left. Times are ns.
 Source: RocketMQ 5.5.0 ``DefaultMQProducerImpl.sendDefaultImpl``, ``MQFaultStrategy``.

@@ -2,9 +2,9 @@
 
 `change-address` changes it under the running process, which is not informed, or, with ``restart``,
 with the node stopped before and started after; it completes when the node answers at its new
-address and nobody at the old one. With ``stays`` the change is for good, and no heal concerns it.
-`restore-address` gives the first address again. A broker must keep its id, and every peer must find
-it. A node that is down gets another address as well, and starts there.
+address and nobody at the old one. With ``stays`` the change is permanent, and no heal concerns
+it. `restore-address` gives the first address again. A broker must keep its id, and every peer must
+find it. A node that is down gets another address as well, and starts there.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,11 +2,11 @@
 
 remove-epochs  of a broker that is down: its epoch file and the copy of it are removed, and nothing
                else; of one without any nothing is done. identity: the file of its persistent id as
-               well, which controllers that begin anew do not know
+               well, which controllers that begin again do not know
 
 Which master wrote which part of its log the broker cannot know afterwards. Nothing is lost by that,
-and every promise holds: logs have to be compared, not to be thrown away. Each third time it befalls
-all brokers at once, which are stopped for it, and started in any order.
+and every promise holds: logs have to be compared, not to be thrown away. Each third time it happens
+to all brokers at once, which are stopped for it, and started in any order.
 Source: docs/spec/controller-ha.md 4.7, 6.5.
 """
 

@@ -14,7 +14,7 @@
 
 A cut completes when for each machine that drops packets a probe from each source met nothing and
 the rule has caught packets. Clients are left alone unless an act asks. A shape that cannot strike
-now, for want of a master or a leader, or that would leave no majority, is replaced by halves; the
+now, without a master or a leader, or that would leave no majority, is replaced by halves; the
 completion names the ``shape`` that was cut, and whether it leaves a ``majority``.
 
 Three of four drawn cuts keep a majority, by a member of the SyncStateSet where there is one: halves

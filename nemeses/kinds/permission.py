@@ -1,11 +1,11 @@
 """Write permissions that operators take and give, as before and after a maintenance.
 
-wipe-write  of a broker: name servers are told (205) that nobody may write to its broker set any
+wipe-write  of a broker: name servers learn (205) that nobody may write to its broker set any
             more; from: which name servers (`maxq.nemeses.peers`; the default: all)
-add-write   they are told (327) that everybody may read and write; from: as above
+add-write   they learn (327) that everybody may read and write; from: as above
 
 The brokers go on taking what is sent to them: clients are to go by the routes. A name server
-forgets an order when the master registers anew, or with another table of topics. Each third round
+forgets an order when the master registers again, or with another table of topics. Each third round
 orders while the master is away, when the second order opens a set that nobody serves, and takes
 the acting master off the routes.
 Source: docs/spec/acting-master.md 1.9; RocketMQ's `mqadmin wipeWritePerm` and `addWritePerm`.

@@ -252,7 +252,7 @@ CHANGE = Kind(
 )  # fmt: skip
 PAUSE = Kind(
     name="pause",
-    about="a node stands still (SIGSTOP) for 5 s, a pair's mostly for 12; each third time several "
+    about="a node is paused (SIGSTOP) for 5 s, a pair's mostly for 12; each third time several "
     "of its role",
     acts=(
         ActKind(

@@ -1,10 +1,10 @@
-"""Connections that are reset, as by a firewall that forgets them or a proxy that starts anew.
+"""Connections that are reset, as by a firewall that forgets them or a proxy that starts again.
 
 reset-connections  all TCP connections that are established between a node and others end by a
                    reset at both ends; from: which others (`maxq.nemeses.peers`; the default: all)
 
-Nodes and ways are sound before and after it: everybody may connect anew at once, and must notice
-that it has to. Of nodes without a connection to those others nothing is told.
+Nodes and ways are sound before and after it: everybody may connect again at once, and must notice
+that it has to. Of nodes without a connection to those others nothing is recorded.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,8 @@ trim  of a broker: all files of its commit log but the one in which the log ends
       changed a year ago; of one whose log is in its first file nothing is done
 
 The broker deletes them by itself, within its `cleanResourceInterval`, as after three days of use:
-`fileReservedTime` is 72 hours. What is younger stays promised. Now and then it befalls all brokers
-at once.
+`fileReservedTime` is 72 hours. What is younger stays promised. Now and then it happens to all
+brokers at once.
 Source: RocketMQ ``CleanCommitLogService``.
 """
 

@@ -2,8 +2,8 @@
 
 All slaves end in good order. A master counts a slave out whose connection ends, and from then on
 takes messages that nobody else has, if its settings let it. Then it is killed, or loses its power.
-The slaves come back first, and the master later, when whoever elects has noticed its end. Whether a
-slave leads by then, and what of the master's log is not synced, is what settings decide.
+The slaves come back first, and the master later, when the electors have noticed its end.
+Whether a slave leads by then, and what of the master's log is not synced, is what settings decide.
 """
 
 from collections.abc import Callable, Iterator, Sequence

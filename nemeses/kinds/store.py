@@ -13,7 +13,7 @@ flip-bit    of a node that is down: a bit of a file flips. path: of the file, be
 The fault *damage* kills a broker, has one of these accidents with its store, and starts it again.
 A broker that refuses its store gets an empty one and copies another's log, as an operator would
 have it; one that has made the damage good keeps its store. Controllers are not struck: one that has
-lost its votes for good needs an operator's decision (docs/security.md).
+lost its votes permanently needs an operator's decision (docs/security.md).
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """What controllers agree on: broker ids, masters, epochs and SyncStateSets of every broker set.
 
-State changes in one place, `Registry.apply`. Whoever proposes a command looked at an older state,
-so `apply` validates everything again. A command carries what was seen of the world when it was
-proposed (who is alive); `apply` looks at nothing but the command and the state, so that every
+State changes in one place, `Registry.apply`. Anyone who proposes a command looked at an older
+state, so `apply` validates everything again. A command carries what was seen of the world when it
+was proposed (who is alive); `apply` looks at nothing but the command and the state, so that every
 controller that applies the same commands has the same state.
 
 Where Java's rules lose a promise this follows docs/spec/controller-ha.md 2.9 instead: ids are

@@ -8,8 +8,8 @@ mutant. A node that runs one says so in its runtime info.
 
 A run in which the wrong code did nothing proves nothing about a checker, so a mutant reports `ran`
 when its code is executed and `diverged` when that came to something else than the right code would
-have; whoever wants to know listens by `heard`. Where only one of the two can be known at the place,
-a mutant reports `diverged` alone.
+have; Anyone who wants to know listens by `heard`. Where only one of the two can be known at the
+place, a mutant reports `diverged` alone.
 """
 
 import importlib

@@ -1,7 +1,7 @@
 """A slave that acts for its master grants locks alone.
 
-Whoever acts leads, it holds, and asks nobody. The master that goes on, and the slaves that nobody
-asked, grant the same lock to another client. Breaks L2.
+The acting slave leads, it holds, and asks nobody. The master that goes on, and the slaves that
+nobody asked, grant the same lock to another client. Breaks L2.
 """
 
 from collections.abc import Iterator

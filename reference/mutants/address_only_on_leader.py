@@ -3,7 +3,7 @@
 A broker with a new address has registered it everywhere, as it believes. When another controller
 leads, the set's master has its old address again: slaves look for it where it is not, and name
 servers and controllers do not agree any more. (A broker that is named as master at an address of
-former times registers anew; here it does not.) Breaks S14, and S2b.
+former times registers again; here it does not.) Breaks S14, and S2b.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A slave that acts whenever its master is gone, whoever else is there.
+"""A slave that acts whenever its master is gone, anyone who else is there.
 
 Each of a group's slaves then delivers and settles what only one may. Breaks A2.
 """

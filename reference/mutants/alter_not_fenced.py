@@ -1,4 +1,4 @@
-"""A controller that takes a SyncStateSet from whoever sends one, of whatever epochs.
+"""A controller that takes a SyncStateSet from any broker, of whatever epochs.
 
 A master that was paused while another was elected wakes up, finds its slaves gone, and proposes
 a set of its own, before it hears of its successor. Whom that waits for may be elected no more.

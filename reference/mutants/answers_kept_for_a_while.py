@@ -1,7 +1,7 @@
 """A leading controller that answers the same question with the same answer for five seconds.
 
-No controller's answers go back, and yet whoever asks right after an election is told who was master
-before it, although the new one leads already. Breaks S3b.
+No controller's answers go back, and yet anyone who asks right after an election learns who was
+master before it, although the new one leads already. Breaks S3b.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A controller that answers every claim of an id with success, whoever owns the id.
+"""A controller that answers every claim of an id with success, no matter who owns it.
 
 RocketMQ's leader judges a claim on its own state before it goes into the log, and what is found out
 when it is applied (the id went to another broker meanwhile) is ignored: the answer is success all

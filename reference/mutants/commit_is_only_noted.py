@@ -1,6 +1,6 @@
 """A master that writes down that a transaction was committed, and stores no message.
 
-Its producer is told that the commit stands, and nobody asks about the half message any more. Breaks
+Its producer learns that the commit stands, and nobody asks about the half message any more. Breaks
 E6.
 """
 

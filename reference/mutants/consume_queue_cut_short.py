@@ -1,7 +1,7 @@
 """A broker that trims its consume queues by whole files, the one with the first kept message too.
 
 What the log still holds is in no queue any more, and no consumer is given it. A restart builds the
-queues anew from the log. Breaks B13.
+queues again from the log. Breaks B13.
 """
 
 from collections.abc import Iterator

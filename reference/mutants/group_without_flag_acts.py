@@ -1,6 +1,6 @@
 """A name server that shows acting masters of groups that know nothing of them.
 
-Brokers with enableSlaveActingMaster=false do not act, whatever clients are told. Breaks N3.
+Brokers with enableSlaveActingMaster=false do not act, whatever clients are sent. Breaks N3.
 """
 
 from collections.abc import Iterator

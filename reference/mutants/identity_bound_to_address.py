@@ -1,7 +1,7 @@
 """A broker that takes another identity with every new address.
 
 It keeps its address beside its identity, and takes an identity that was won at another address for
-a copied store: it removes it and applies anew. In RocketMQ 5.0 and 5.1.0 the address was the
+a copied store: it removes it and applies again. In RocketMQ 5.0 and 5.1.0 the address was the
 identity. Breaks S2.
 """
 

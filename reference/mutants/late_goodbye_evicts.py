@@ -1,8 +1,8 @@
-"""A name server that takes a broker's goodbye for that of whoever has its address now.
+"""A name server that takes a broker's goodbye for that of anyone who has its address now.
 
-A broker that is stopped while it is cut off says goodbye in vain, and its kernel goes on saying it.
-It is started again, and registers over another connection, before the cut heals; then the goodbye
-arrives, and evicts a healthy broker until its next turn. Breaks S13.
+A broker that is stopped while it is cut off says goodbye without success, and its kernel goes on
+saying it. It is started again, and registers over another connection, before the cut heals; then
+the goodbye arrives, and evicts a healthy broker until its next turn. Breaks S13.
 """
 
 from collections.abc import Iterator

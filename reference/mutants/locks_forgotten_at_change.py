@@ -1,7 +1,7 @@
 """A broker that forgets its locks when a member of its group comes or goes.
 
-Whoever leads now has its own table, it holds, and so does everybody else. The broker that led all
-the while grants a queue to a second consumer while the first one reads it. Breaks L3.
+The new master has its own table, it holds, and so does everybody else. The broker that led
+all the while grants a queue to a second consumer while the first one reads it. Breaks L3.
 """
 
 from collections.abc import Awaitable, Iterator

@@ -1,7 +1,7 @@
 """A slave whose connection was lost waits, and does not dial again.
 
-A master that goes away and comes back is followed anew; one whose connection broke once is followed
-by nobody, and its log is the only one. Breaks A11.
+A master that goes away and comes back is followed again; one whose connection broke once is
+followed by nobody, and its log is the only one. Breaks A11.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """A broker that does not read its identity file, and applies for a new id at each start.
 
-Stands for RocketMQ before 5.1.1, where a controller knew brokers by their address: whoever came
-back under another one was another broker, and the old id stayed in the controller's tables for
+Stands for RocketMQ before 5.1.1, where a controller knew brokers by their address: a broker that
+came back under another one was another broker, and the old id stayed in the controller's tables for
 ever. Breaks S2.
 """
 

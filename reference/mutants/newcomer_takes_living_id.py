@@ -1,4 +1,4 @@
-"""A controller that registers whoever comes with an id, wherever its owner lives.
+"""A controller that registers anyone who comes with an id, wherever its owner lives.
 
 A copy of a store is started beside the original. The controller replaces the address of the id,
 and the copy finds that the master is its own id: both are master of one epoch, and acknowledge

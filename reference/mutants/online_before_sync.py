@@ -1,6 +1,6 @@
 """A master that registers as soon as it has started, and takes its slaves' tables after that.
 
-Clients are sent to it before it knows what was committed while it was away, and what it is told
+Clients are sent to it before it knows what was committed while it was away, and what it learns
 meanwhile is mixed with that. Breaks P1.
 """
 

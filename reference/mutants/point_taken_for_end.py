@@ -2,7 +2,7 @@
 
 Its log may be shorter. It reports to its master that it has what it has not, is taken into the
 SyncStateSet, and what it never got counts as replicated. When the master sends on from there it
-sees the gap, and connects anew, and says so again. Breaks S6, S9b.
+sees the gap, and connects again, and says so again. Breaks S6, S9b.
 """
 
 from asyncio import TaskGroup

@@ -1,7 +1,7 @@
 """A pull that finds many messages leaves the last of them out, and says to go on behind it.
 
-No fault is needed, and no setting excuses it: whoever reads in large pieces never sees one message
-in each. Breaks S16.
+No fault is needed, and no setting excuses it: anyone who reads in large pieces never sees one
+message in each. Breaks S16.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """A broker that renews its registration with the first of its name servers only.
 
-It tells all of them what changes. Whoever of the others forgets it, as it could not hear it for a
-while, does not list it again, and what clients find depends on whom they ask. Breaks N9.
+It tells all of them what changes. Another one that forgets it, as it could not hear it for
+a while, does not list it again, and what clients find depends on whom they ask. Breaks N9.
 """
 
 from collections.abc import Iterator

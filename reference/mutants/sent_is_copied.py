@@ -1,6 +1,6 @@
 """A master that takes what it has sent for copied.
 
-Bytes in a connection's buffer are no copy: a slave that is cut off or stands still never gets them,
+Bytes in a connection's buffer are no copy: a slave that is cut off or paused never gets them,
 and the master acknowledges until its window is full. Breaks A8.
 """
 

@@ -1,7 +1,7 @@
 """A broker that counts a peer which does not answer as one that grants.
 
-Whoever is unreachable is dead, and the dead hold no locks: two parts of a set grant one queue to
-two clients. Breaks L1, L2.
+anyone who is unreachable is dead, and the dead hold no locks: two parts of a set grant one queue
+to two clients. Breaks L1, L2.
 """
 
 from collections.abc import Iterable, Iterator

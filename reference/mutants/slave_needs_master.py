@@ -1,6 +1,6 @@
 """A name server that knows no slave of a set before it knows its master.
 
-Started anew while the master is away it lists nobody, and no slave can act. Breaks N11.
+Started again while the master is away it lists nobody, and no slave can act. Breaks N11.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""A name server that takes a registration as master from whoever sends it last.
+"""A name server that takes a registration as master from anyone who sends it last.
 
-A deposed master that does not know it registers itself anew at its next turn, and displaces its
+A deposed master that does not know it registers itself again at its next turn, and displaces its
 successor, whose own turn comes much later. Breaks S13.
 """
 

@@ -1,6 +1,6 @@
 """A controller that keeps its log over a restart, and neither its term nor its vote.
 
-Terms begin anew, so the newest entries have lower terms than older ones. A node that slept all the
+Terms begin again, so the newest entries have lower terms than older ones. A node that slept all the
 while, with an older log of a higher term, wins against them, and what was committed is overwritten.
 Breaks S3, S4.
 """

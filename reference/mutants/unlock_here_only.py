@@ -1,6 +1,6 @@
 """A broker that gives a lock back at home and passes it on to nobody.
 
-The other members keep the lock for its lease, and whoever wants it next is refused until then.
+The other members keep the lock for its lease, and Anyone who wants it next is refused until then.
 Breaks L9.
 """
 

@@ -1,4 +1,4 @@
-"""A controller that votes for whoever has the newest term, not the newest log.
+"""A controller that votes for anyone who has the newest term, not the newest log.
 
 A node that was cut off and comes back with a high term and an old log is elected, and overwrites
 what a majority had committed. Breaks S3, S4.

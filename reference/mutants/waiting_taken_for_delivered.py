@@ -1,7 +1,7 @@
 """A returning master that takes all its delayed messages for delivered.
 
-Whoever acted has sent on what was due, it holds, and begins behind the last one; but what no slave
-had copied only the master can deliver, and what was not due yet nobody has. Breaks E3.
+The slave that acted has sent on what was due, it holds, and begins behind the last one; but what no
+slave had copied only the master can deliver, and what was not due yet nobody has. Breaks E3.
 """
 
 from collections.abc import Iterator, Mapping

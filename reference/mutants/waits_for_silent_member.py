@@ -1,7 +1,8 @@
 """A broker that waits for every member of its set before it answers who wants a lock, and for two
 seconds.
 
-One silent member is enough: its client has given up by then, whoever else has granted. Breaks L6.
+One silent member is enough: its client has given up by then, anyone who else has granted. Breaks
+L6.
 """
 
 from collections.abc import Iterator

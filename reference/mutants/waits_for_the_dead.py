@@ -1,4 +1,4 @@
-"""A master that waits for whoever was once listed, also when nobody lists it any more.
+"""A master that waits for anyone who was once listed, also when nobody lists it any more.
 
 A slave that dies while its master comes back keeps the whole set from being written to, for as long
 as it is away. Breaks P2.

@@ -1,7 +1,7 @@
 """A slave that writes what its master sends before it looks whether that is a log.
 
 The master's disk gives another bit than it has. The slaves write what comes, and acknowledge it;
-whoever of them is elected finds no record behind that place, and cuts there. Breaks S6.
+the one that is elected finds no record behind that place, and cuts there. Breaks S6.
 """
 
 from collections.abc import Iterator

@@ -6,8 +6,8 @@ other side for: a node that was given another group's peers, or an address that 
 now, is refused by name, and is told apart from noise. It must come from where the configuration
 has that peer, if that is an address and no name, and may then speak for that peer alone.
 
-This tells mistakes and accidents apart. It is no secret: whoever can send from a peer's address can
-speak for it.
+This tells mistakes and accidents apart. It is no secret: anyone who can send from a peer's address
+can speak for it.
 """
 
 from ipaddress import ip_address

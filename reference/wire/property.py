@@ -1,8 +1,8 @@
 """The property text of a message: ``key 0x01 value 0x02 key 0x01 value 0x02 ...``.
 
 Records carry it as raw bytes, because one meaning has several spellings: 5.1 leaves out the last
-0x02, later releases keep it, and an element of a batch may hold one key twice. Whoever copies a
-record must copy the bytes; whoever asks for a value uses `decode`, which reads as Java does: the
+0x02, later releases keep it, and an element of a batch may hold one key twice. Anyone who copies a
+record must copy the bytes; anyone who asks for a value uses `decode`, which reads as Java does: the
 last of equal keys wins, and a pair with an empty key or value is lost.
 
 Source: RocketMQ ``MessageDecoder.string2messageProperties``, ``MessageConst``.

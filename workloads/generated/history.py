@@ -1,7 +1,7 @@
 """Makes a whole history, piece by piece: rounds of clients between a run's begin and its end.
 
-It is made twice with the same draws: once without texts, to count rows and to find out whether
-everything can be planted, and once to be written.
+It is made twice with the same random choices: once without texts, to count rows and to find out
+whether everything can be planted, and once to be written.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

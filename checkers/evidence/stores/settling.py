@@ -1,4 +1,4 @@
-"""What became of sends that were not answered, by the logs of the replicas at rest.
+"""What happened to sends that were not answered, by the logs of the replicas at rest.
 
 A send without an answer may have taken effect or not. Where every member's log was read whole after
 the last heal, it often shows which: *committed* if the message is in all of these logs, *absent* if

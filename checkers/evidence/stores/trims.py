@@ -2,8 +2,8 @@
 retention.
 
 A fault *trim* makes files of a commit log old, and says of each key which queue offsets they hold.
-What lies before is no loss from then on, on any broker of the set: a consumer reads from whoever
-is master. What is behind is promised as before. A replica's own store is judged more strictly
+What lies before is no loss from then on, on any broker of the set: a consumer reads from
+any master. What is behind is promised as before. A replica's own store is judged more strictly
 (`maxq.checkers.replication.replicas`).
 
 Offsets are queue offsets where nothing else is said.

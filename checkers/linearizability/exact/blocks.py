@@ -4,7 +4,7 @@ Where every legal order keeps the calls of a *block* contiguous, and blocks may 
 a history is linearizable iff no block is broken inside and no two blocks X, Y have
 ``first_end(X) < last_begin(Y)`` and ``first_end(Y) < last_begin(X)``. So it is enough to know of
 each block when the first of its calls was over (`first`), and when the last began (`last`). A block
-is *forward* if first < last: it is in force all through [first, last]. Two forward blocks must not
+is *forward* if first < last: it is in effect all through [first, last]. Two forward blocks must not
 overlap, and none that is not forward may lie strictly inside one.
 
 Source: docs/spec/checkers.md 8. Gibbons and Korach, *Testing shared memories*, 1997.

@@ -1,4 +1,4 @@
-"""What became of each element of a set that is read again and again: a read at a time.
+"""What happened to each element of a set that is read again and again: a read at a time.
 
 An element is known from the end of its add, or of the first read that shows it. It is lost if a
 read that began after that lacks it, and none that began later has it again; stale if one lacks it

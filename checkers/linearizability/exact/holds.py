@@ -3,7 +3,7 @@
 A *hold* is an acquire and the release of the same process that follows it. It is surely held from
 the end of the one to the begin of the other; to take it as late and to release it as early as can
 be makes every hold as short as it may be, so the history is legal iff these fit: of a mutex, none
-is in force while another one is. A hold without a release lasts for ever; a release without an
+is in effect while another one is. A hold without a release lasts for ever; a release without an
 answer may have released. An acquire without an answer happened if its process released what it
 cannot hold otherwise: it has no end then. If not, it is left out: nothing shows that it happened.
 

@@ -2,7 +2,7 @@
 
 A write can be what a call saw if it began before the call was over, and no other write lies wholly
 between the two. A read whose value nobody can have written at that time keeps one write of it, so
-that it is seen for what it is: stale, not made up.
+that it is seen for what it is: stale, not invented.
 
 Source: docs/spec/checkers.md 8.5.
 """

@@ -1,10 +1,10 @@
 """Semaphores and locks of readers and writers: decided by sorting.
 
-Every hold is made as short as it may be (`holds`). One that is surely held at some time is in force
-all through it; one that is not fits into an instant between the begin of its release and the end of
-its first call. A semaphore of k permits is legal iff never more than k are surely held, and each of
-the others finds an instant with less than k; a lock of readers and writers iff a writer's hold
-meets no other one, and each of the others finds an instant that is free of whom it excludes.
+Every hold is made as short as it may be (`holds`). One that is surely held at some time is in
+effect all through it; one that is not fits into an instant between the begin of its release and the
+end of its first call. A semaphore of k permits is legal iff never more than k are surely held, and
+each of the others finds an instant with less than k; a lock of readers and writers iff a writer's
+hold meets no other one, and each of the others finds an instant that is free of whom it excludes.
 
 Source: docs/spec/checkers.md 8.
 """

@@ -1,8 +1,8 @@
 """What is wrong with logs that are sent to and polled: anomalies by the names of Jepsen's checker.
 
 Offsets may have gaps, and no order of real time is asked for. What a consumer was shown counts
-whatever became of its operation; what was sent counts if the operation was acknowledged, or if some
-of it was polled.
+whatever happened to its operation; what was sent counts if the operation was acknowledged, or if
+some of it was polled.
 
 Source: docs/spec/checkers.md 2.2.
 """

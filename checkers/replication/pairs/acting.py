@@ -1,12 +1,13 @@
 """Acting: of a pair without its master the smallest slave acts, no other does, and it ends.
 
-Judged in lulls: times between two acts of the nemesis, in which the state is known. A lull counts
-from the bound for a silent member on, and only one in which no node is doubtful, nobody is cut off
-and all name servers run. A set whose master is gone then has one acting slave, the smallest that
-runs (A1), and no other (A2); in a set whose master runs no slave acts (A3), counted from when that
-master was last isolated: until it has what its slaves have, one of them acts. Isolated is who says
-so; of RocketMQ's masters, which do not say it, who is missing in a name server's table. What a
-slave says was so when it was asked, so an answer counts if its question and answer lie in the lull.
+Judged in quiet periods: times between two acts of the nemesis, in which the state is known. A quiet
+period counts from the bound for a silent member on, and only one in which no node is doubtful,
+nobody is cut off and all name servers run. A set whose master is gone then has one acting slave,
+the smallest that runs (A1), and no other (A2); in a set whose master runs no slave acts (A3),
+counted from when that master was last isolated: until it has what its slaves have, one of them
+acts. Isolated is who says so; of RocketMQ's masters, which do not say it, who is missing in a name
+server's table. What a slave says was so when it was asked, so an answer counts if its question and
+answer lie in the quiet period.
 
 Claims: A1, A2, A3 (docs/spec/acting-master.md 8.3), of brokers without controllers.
 """

@@ -7,14 +7,15 @@ A master that returns is isolated until it has taken what its slaves have (it sa
   act, did not, and the master, which has said nothing else since that act, says after it that it is
   isolated.
 - P2: it does not stay isolated. Judged in calm times, from a bound on: three evictions (a dead
-  member is listed for one, and waited for in vain for two) and for each slave the time in which it
-  must dial. Not where a slave's log is longer: such a one holds its master back, by design.
+  member is listed for one, and waited for without success for two) and for each slave the time in
+  which it must dial. Not where a slave's log is longer: such a one holds its master back, by
+  design.
 - P3: nor although a cut parts it from a slave. The same bound, in a time in which nothing but
   brokers is cut off from one another, so that name servers go on listing the slave, and every slave
   that runs was asked where its log ends.
 
 - P8: a slave that has started is not listed before it copies the log of a master that is. Judged
-  after an act that starts it, until the next act, whatever cuts are in force between brokers: they
+  after an act that starts it, until the next act, whatever cuts are in effect between brokers: they
   keep it from copying. It counts if all name servers listed the master all the while, and one did
   not list the slave at first, then did, and the slave, asked after that, has not copied yet.
 

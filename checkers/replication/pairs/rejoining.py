@@ -4,7 +4,7 @@ Judged in the calm times of `maxq.checkers.replication.pairs.acting`, of sets wh
 from `JOINED_NS` after its begin, and after the master was first seen online in it. Till then a
 slave has noticed that its old connection is dead, and dialled again.
 
-A slave stands still if it gives one end of its log in two answers `STILL_NS` apart, of which the
+A slave is paused if it gives one end of its log in two answers `STILL_NS` apart, of which the
 second was asked for in that time, and its master, asked before the first, had more already. A
 slave that copies slowly moves. Who was away until its master had deleted what comes next in its
 log is named apart: RocketMQ's slaves then copy nothing for ever, and sends that wait for them are

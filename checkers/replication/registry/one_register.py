@@ -1,12 +1,12 @@
-"""S3b: whoever is asked for a set's state answers as one register would.
+"""S3b: every node that is asked for a set's state answers as one register would.
 
 What controllers agree on of a broker set is a register with two versions: the SyncStateSet epoch
 counts its changes, the master epoch its elections. Each change is a compare-and-set of the state
 before it. Controllers are asked for it, and report both; a broker that leads knows of its election,
 and an order to elect is answered with what it made: so they read the register too. Where a target
 promises that reads are linearizable, all answers must fit one order of states: what had been
-answered before a question was put is known in its answer, whoever gave it, and of two states the
-later one has no lower master epoch.
+answered before a question was put is known in its answer, no matter who gave it, and of two states
+the later one has no lower master epoch.
 
 That answers of controllers go back is S3, S4 or S5, and not said twice. What is said here: an
 answer is from before an election that a broker, or an answer to an order, had shown already; two

@@ -1,4 +1,4 @@
-"""How far long work has come: a line that is drawn anew on a terminal, else one a minute.
+"""How far long work has come: a line that is drawn again on a terminal, else one a minute.
 
 The line is asked for by a thread of its own, so that it also moves while one step takes minutes.
 It begins with what has to be seen where a terminal is narrow: steps, then the time that is left.

@@ -1,4 +1,4 @@
-"""Writes a history of calls that was made up, and what was planted in it."""
+"""Writes a history of calls that was generated, and what was planted in it."""
 
 from pathlib import Path
 from typing import Any

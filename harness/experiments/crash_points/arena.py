@@ -1,7 +1,7 @@
 """A small cluster one of whose nodes will crash at a point, and whether it becomes whole again.
 
-One client sends message after message to whoever is master of each broker set, and remembers what
-was acknowledged.
+One client sends message after message to anyone who is master of each broker set, and remembers
+what was acknowledged.
 Nodes are configured as a run's are (profile P-SAFE, SYNC_FLUSH), with a timing that is shorter than
 `fast`, since only order matters here. Brokers without controllers are in
 `maxq.harness.experiments.crash_points.pair_arena`. Times are seconds of virtual time.

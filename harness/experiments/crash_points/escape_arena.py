@@ -2,12 +2,12 @@
 
 A producer has sent one delayed message, or two half messages, one of which it commits when it is
 asked and one of which it rolls back. Then the first set's master goes away, its slave acts, and
-sends them to the second set's master. Whoever crashes meanwhile: what waited is settled while the
-slave still acts; then the master returns, and both sets must be whole as
+sends them to the second set's master. Any broker may crash meanwhile: what waited is settled while
+the slave still acts; then the master returns, and both sets must be whole as
 `maxq.harness.experiments.crash_points.pair_arena` says. What was delayed, and what was committed,
 can be read then, at one of the sets at least and maybe more often than once; what was rolled back
 never can, and no half message stays open. Of a set of which a broker is held back nothing is
-promised but that what waited is in some log, settled or still before whoever goes on from there.
+promised but that what waited is in some log, settled or still before the broker that goes on.
 
 At every look the acting slave must not remember as settled, in memory or on its disk, what the
 other set has not acknowledged.
@@ -163,7 +163,7 @@ class EscapeArena(PairArena):
         kept = self.readable(*self.brokers()).union(*map(self._waits_at, self.brokers().values()))
         kept |= {half for name in self.brokers() for half in self.still_open(name)}
         if lost := sorted(self.sent.keys() - {ROLLED_BACK} - kept):
-            raise NotWhole(f"{lost[0]!r} is in no log, or behind whoever goes on from there")
+            raise NotWhole(f"{lost[0]!r} is in no log, or behind the broker that goes on")
         super()._held_back(out)
 
     def _waits_at(self, broker: Broker) -> set[bytes]:

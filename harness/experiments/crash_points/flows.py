@@ -3,7 +3,7 @@ are older than their epoch lists, retention, Raft.
 
 A flow prepares a cluster, names a victim, and does one thing; from that until it is done, all that
 the victim does is a point. After the crash the victim is restarted, whatever else the flow broke is
-mended, and the cluster must become whole: a master, all replicas in its SyncStateSet and level, a
+fixed, and the cluster must become whole: a master, all replicas in its SyncStateSet and level, a
 message taken. Nothing that was acknowledged may be missing, every store keeps its id and none is
 lost, and the oracle must have seen nothing. A node that refuses to start, naming a damaged file, is
 replaced as an operator would: its store is removed; that is counted apart, and must have a reason.

@@ -1,1 +1,1 @@
-"""The hunt: drawn schedules on Apache RocketMQ, what they found, and what they never reached."""
+"""The hunt: random schedules on Apache RocketMQ, what they found, and what they never reached."""

@@ -67,7 +67,7 @@ ELECTED = r"newMasterElected=true.*masterEpoch="
 ELECT = (
     Decision("2.4 elect/1", "set unknown: 2010",
              broker("Failed to try elect", r"CODE: 2010 .*Broker hasn't been registered")),
-    Decision("2.4 elect/2", "the first election: whoever asks",
+    Decision("2.4 elect/2", "the first election: the one that asks",
              decision("electMaster", 1002, rf"{ELECTED}1\b")),
     Decision("2.4 elect/3", "a later one: by the policy, who becomes master",
              decision("electMaster", 1002, rf"{ELECTED}(?!1\b)\d")),

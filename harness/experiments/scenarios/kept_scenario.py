@@ -1,4 +1,4 @@
-"""Scenarios of what a cluster keeps: one run of a schedule that gives its claims their occasions.
+"""Scenarios of what a cluster keeps: one run of a schedule that gives its claims their coverage.
 
 A run that is valid may be so because nothing happened. Such a schedule names the claims it is
 about, and how often what they are about must have happened at least. It is *kept* when nothing is

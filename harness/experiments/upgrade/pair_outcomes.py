@@ -1,4 +1,4 @@
-"""What became of a pair whose master was gone twice: killed and started, then paused and resumed.
+"""What happened to a pair whose master was gone twice: killed and started, then paused and resumed.
 
 From what observers saw in a run: whether the slave says that it acts (28), what a name server shows
 clients of the broker set meanwhile (106, 105), and when the master is listed again. Times are from

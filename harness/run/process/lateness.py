@@ -1,6 +1,6 @@
 """How late this process itself is: a harness that cannot keep time cannot judge a cluster's.
 
-A task asks to be woken every 20 ms and notes by how much it is late. A machine that stood still for
+A task asks to be woken every 20 ms and notes by how much it is late. A machine that was paused for
 a second was late fifty times, each time less. What it found is part of the history (``ext`` of
 await-recovery), where checkers look it up. Units: milliseconds. Source: the counting of Gil Tene's
 HdrHistogram against coordinated omission.

@@ -1,4 +1,4 @@
-"""A run while it goes on: its second, each master with its epoch, the faults at work, and how
+"""A run while it goes on: its second, each master with its epoch, the faults in effect, and how
 much is done. Fed with its operations one by one, as they are recorded or read.
 
 Pure. Times are ns of the history.

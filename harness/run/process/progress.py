@@ -1,8 +1,8 @@
 """What a run says of itself while it goes on, on standard error.
 
 On a terminal one line that is always the present: the second, each master with its epoch, the
-faults at work, the rate. Elsewhere such a line a minute, as a log keeps them all. Each says what is
-left. Asked for more, also every act with its proof; an act without proof is said in any case.
+faults in effect, the rate. Elsewhere such a line a minute, as a log keeps them all. Each says what
+is left. Asked for more, also every act with its proof; an act without proof is said in any case.
 """
 
 import time

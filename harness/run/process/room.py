@@ -1,7 +1,7 @@
 """Room for a run on the disk of its store: what it will take, and whether its end still fits.
 
 A run that fills its store loses its last operations, and with them its verdict; nodes whose stores
-lie there too refuse messages, for which no cluster is to blame. So a run is told at its begin that
+lie there too refuse messages, for which no cluster is to blame. So a run learns at its begin that
 room is short, and ends in good order while there is enough to heal, read and judge. Bytes.
 
 The numbers were measured: a client's operation takes about 250 bytes of journal, and observers

@@ -1,11 +1,11 @@
 """The oracle's view of one controller process: Raft's safety, and what the registry decides.
 
 Raft: one leader a term; what is committed at an index is the same everywhere and for ever; a leader
-has everything that is committed (leader completeness); whoever has applied up to an index has the
-same state. Registry: see `facts.Facts.decided`.
+has everything that is committed (leader completeness); anyone who has applied up to an index has
+the same state. Registry: see `facts.Facts.decided`.
 
 The digest of a state is the sum of those of its broker sets, so a command pays for the one set that
-it names. Every `WHOLE_EVERY` commands the sum is made anew: a command might have changed another.
+it names. Every `WHOLE_EVERY` commands the sum is made again: a command might have changed another.
 
 Source: Ongaro and Ousterhout, figure 3; docs/spec/controller-ha.md 6.3.
 """

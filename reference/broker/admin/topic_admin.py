@@ -1,7 +1,7 @@
 """Topics, as operators and tools see them: create, delete, look at, and how full they are.
 
 A topic that is deleted leaves its messages in the log and its queues as they are: an offset never
-comes to mean another message (S11), so a topic made anew under the name goes on where it was.
+comes to mean another message (S11), so a topic made again under the name goes on where it was.
 Java drops the queues, and starts again from 0.
 """
 

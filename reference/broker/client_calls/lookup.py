@@ -1,7 +1,7 @@
 """Messages by key (12): what operators look for when they do not know where it is.
 
 RocketMQ keeps an index in files; here the topic's queues are read from their ends back to the
-begin of the asked time, and no more than `LOOKED_MAX` records: whoever asks for more than that
+begin of the asked time, and no more than `LOOKED_MAX` records: anyone who asks for more than that
 finds the newest. Times are ms of the broker's wall clock. Source: RocketMQ
 ``QueryMessageProcessor``, ``IndexService``.
 """

@@ -13,10 +13,10 @@ that failed is undone at every broker that takes part in it (see
 `maxq.reference.broker.locks.locks`): the attempt's mark travels in the ext field `ATTEMPT`, which a
 broker that can undo echoes. Java ignores the field, and is never asked to undo: it could not
 distinguish a first acquisition from a renewal. An unlock is passed on with the mark of what it ends
-(`LEASE`), so that one which comes late does not end what its client has acquired anew.
+(`LEASE`), so that one which comes late does not end what its client has acquired again.
 
 Safe because two quorums share a broker and a broker never breaks a lease. It needs distinct
-brokers behind distinct addresses, hence what this broker has registered itself is never asked.
+brokers behind distinct addresses, so what this broker has registered itself is never asked.
 """
 
 import asyncio

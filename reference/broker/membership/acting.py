@@ -1,7 +1,7 @@
 """Who leads a group without controllers, and whether a slave acts for its master. Pure.
 
 A slave hears of its group from name servers, in three ways that overtake one another: it asks
-(901), it is told that the smallest id is another one (905), and the answer to its own registration
+(901), it learns that the smallest id is another one (905), and the answer to its own registration
 names the master. Each comes with the time from which it is: when the question was asked, or when
 the announcement came. What is older than what is known changes nothing.
 

@@ -1,8 +1,8 @@
 """Whether an HA address is a master's: a slave dials no other.
 
 The controller names a master by its address for clients; where its HA port is, a name server says,
-and a name server takes that from whoever registers. The usual place is the port behind the one for
-clients, at the same host. Any other must be confirmed by the master (906).
+and a name server takes that from anyone who registers. The usual place is the port behind the one
+for clients, at the same host. Any other must be confirmed by the master (906).
 """
 
 from maxq.reference.records import RemoteProtocolError

@@ -4,7 +4,7 @@ A new broker asks for the next id, writes it with a check code of its own into a
 claims it from the controller, and writes the final file. A crash at any point leaves files from
 which the next start goes on:
 
-1. no file: nothing was claimed; begin anew;
+1. no file: nothing was claimed; begin again;
 2. temporary file: the claim may or may not have reached the controller; claim again with the same
    code, which the controller takes as the same claim;
 3. final file (with or without a left-over temporary one): the id is ours.

@@ -1,7 +1,7 @@
 """A slave's copy of its master's tables: what to ask, when, and what to take.
 
 The log replicates messages; topics, groups and offsets are pulled: in RocketMQ every 3 s, but no
-sooner than 10 s after the last time, so in effect every 12 s; here likewise, and at once where the
+sooner than 10 s after the last time, so in effect every 12 s; here also, and at once where the
 master is another. A broker with an empty store asks each time until it has them, and copies no log
 before: it might be elected without. A table is taken when its data version differs from the own
 one; consumer offsets when they differ themselves, since their version does not move with every

@@ -16,8 +16,8 @@ the end.
   slave takes no commits once it was announced to (`maxq.reference.broker.membership.acting`).
 - An empty group may be a name server that has just started: it must stay empty for one eviction
   time before the master goes online alone.
-- A master that was paused meanwhile begins anew: it waited for nobody in that time, and what it was
-  told before may be out of date.
+- A master that was paused meanwhile begins again: it waited for nobody in that time, and what it
+  learned before may be out of date.
 
 Times are ns of the node's monotonic clock, offsets bytes of the commit log. Claims: P1, P2, P3, P4.
 Source: RocketMQ ``BrokerPreOnlineService``, which goes by index, goes online at once in an empty

@@ -1,14 +1,14 @@
 """Which half messages are open: a core that reads the half topic and the op topic. Pure.
 
-What it knows follows from the two topics alone, so that whoever becomes master knows the same. It
-takes records in the order of their queue, once they are at the replicas and on disk; of ends
+What it knows follows from the two topics alone, so that anyone who becomes master knows the same.
+It takes records in the order of their queue, once they are at the replicas and on disk; of ends
 that this broker has just written, at once.
 
 Of copies of one half message only the newest is open, also where a producer sent it twice for want
 of an answer: both have its key.
 
 Offsets are message indices: of the half topic, if nothing else is said. Times are ms of the wall
-clock, of whoever was master then.
+clock, of anyone who was master then.
 """
 
 from collections import deque

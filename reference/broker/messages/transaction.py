@@ -8,8 +8,8 @@ by its index in the half topic: open is what is in the half topic and in no op r
 
 A half message that stays open too long is asked about (39). Each time it is written again, at the
 end of the half topic and with one more `TRANSACTION_CHECK_TIMES`, so that the beginning of the half
-topic can be left behind for good. After ``transactionCheckMax`` times it is given up, into a topic
-of its own.
+topic can be left behind permanently. After ``transactionCheckMax`` times it is given up, into a
+topic of its own.
 
 Offsets are message indices of the half topic; times are ms of a broker's wall clock. Source:
 RocketMQ ``TransactionalMessageBridge``, ``EndTransactionProcessor``,

@@ -2,10 +2,10 @@
 
 A connection of an id replaces an older one of that id: as a rule it is the same broker, whose old
 connection is dead without the master knowing. A process that lives connects again soon after it was
-replaced, from the address that it had. So whoever comes back within two heartbeats, while another
-address speaks for its id, shows that there are two; the older keeps the id, and the newer is
-refused as long as the older is heard of. Two processes behind one address are not told apart: the
-controller, which knows brokers by the addresses that they register, is there for those.
+replaced, from the address that it had. So a broker that comes back within two heartbeats, while
+another address speaks for its id, shows that there are two; the older keeps the id, and the newer
+is refused as long as the older is heard of. Two processes behind one address are not told apart:
+the controller, which knows brokers by the addresses that they register, is there for those.
 
 Times are ns of this node's monotonic clock.
 """

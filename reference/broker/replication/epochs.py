@@ -7,7 +7,7 @@ epoch, two logs that share an entry are equal up to the smaller of their ends of
 this `truncation_point` stands (claim S8).
 
 The claim holds only if an entry is on disk before the first byte that it labels, and leaves after
-the last one is gone. Whoever changes log and list keeps that order:
+the last one is gone. Anyone who changes log and list keeps that order:
 
 * grow: save the list, then append the bytes;
 * cut: cut the log durably, then save the list.

@@ -7,7 +7,7 @@ and `Resign` begin and end a term. Slaves' connections are numbered by the shell
 
 Transfers carry no bytes here: `SendLog` says which piece of the log to send under which label. A
 piece never crosses a file, a batch size or an epoch, so the label is exact, and each epoch without
-bytes gets an empty transfer of its own; a slave thus learns the master's list entry by entry.
+bytes gets an empty transfer of its own; so a slave learns the master's list entry by entry.
 (RocketMQ labels the last piece of an epoch with the next one, and keeps no such epochs.) At most
 `window_bytes` of one slave are on the way without acknowledgement, which bounds every buffer.
 

@@ -1,4 +1,4 @@
-"""A broker's replication: one log, one epoch file, and at most one side at work.
+"""A broker's replication: one log, one epoch file, and at most one side that runs.
 
 The rule for those who write to the log: nothing is appended while `lead` or `follow` runs, and
 between a `follow` and the next `lead` the slave's side alone does. Source:

@@ -1,8 +1,8 @@
 """The message store: commit log, consume queues, and who waits for the next message.
 
 A message is stored in two steps in one go of the event loop: `_assign` gives it its places in the
-log and in its queue, `_commit` writes it, makes it visible and wakes whoever waits. Nothing can
-come between the two, so queue offsets follow log order.
+log and in its queue, `_commit` writes it, makes it visible and wakes all that wait for it. Nothing
+can come between the two, so queue offsets follow log order.
 """
 
 import asyncio

@@ -152,15 +152,15 @@ KINDS: Mapping[str, Kind] = {
 LEFT_OUT: Mapping[str, str] = {
     "int-send-skip": "allowed: it is counted, never reported",
     "G0": "allowed: it is counted, never reported",
-    "order": "messages of which an offset is not known, and every made-up one has its own",
-    "answers-not-linearizable": "S3 and S4, as long as made-up brokers are as late as controllers",
+    "order": "messages of which an offset is not known, and every generated one has its own",
+    "answers-not-linearizable": "S3 and S4, as long as its brokers are as late as controllers",
     "G1c": "operations that send to one queue and poll another, and none is generated",
-    "G1c-realtime": "a poll of what is sent later, and a made-up poll shows what its log holds",
+    "G1c-realtime": "a poll of what is sent later, and a generated poll shows what its log holds",
     "master-not-replaced": "of releases whose controllers report no members, and none of theirs is "
     "generated",
     "dead-master-stays": "an outage as long as the recovery bound, and none is generated",
     "not-writable-during-fault": "an outage as long as the recovery bound, and none is generated",
-    "healthy-master-replaced": "an election that nothing led to, and each made-up one is asked for",
+    "healthy-master-replaced": "an election that nothing led to, and each one here is asked for",
     "silent-member-stays": "a silence as long as its bound while clients are acknowledged without "
     "the silent member, and none is generated",
     **dict.fromkeys(
@@ -191,7 +191,7 @@ LEFT_OUT: Mapping[str, str] = {
         ),
         "of brokers without controllers, and none is generated",
     ),
-    "not-readable": "messages that are taken at the end and given to nobody, and a made-up queue "
+    "not-readable": "messages that are taken at the end and given to nobody, and a generated queue "
     "gives what it took",
     "shown-otherwise": "of answers with a set's raw group, and none is generated",
     "silent-broker-listed": "a silence as long as an eviction, and none is generated",

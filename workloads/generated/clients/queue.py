@@ -3,7 +3,7 @@
 A send, or a transaction of two, takes effect at an instant between its invocation and completion;
 by these instants messages get their offsets. A reader that polls at an instant gets everything that
 was appended since its last answered poll. Of what has an unknown outcome half took effect. Readers
-whose process was lost begin anew where it was, in the middle.
+whose process was lost begin again where it was, in the middle.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,6 @@
 """Applicants for broker ids, and spare brokers that come and go.
 
-Applicants of many threads race for the ids of made-up sets; an application takes effect at an
+Applicants of many threads race for the ids of invented sets; an application takes effect at an
 instant between its invocation and completion, and by these instants a set's ids are given out. The
 first threads each own a broker, a set of its own: it joins, goes, may get another address or lose
 its store, and joins again, under its id or, without its store, under the next one. Times are ns.

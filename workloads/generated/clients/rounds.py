@@ -1,6 +1,6 @@
 """When clients' operations begin and end: drawn for all threads at a time.
 
-A round is a stretch of a history at whose ends nothing is open. In a round with a fail-over what is
+A round is a part of a history at whose ends nothing is open. In a round with a fail-over what is
 under way at its moment gets no answer, the next operation of each thread falls into the outage, and
 everything after that comes later by its length. Times are ns.
 """

@@ -7,7 +7,8 @@ copies that are not there. Slaves are told apart by the host that they speak fro
 from one host are one copy, as one is left over from before the other.
 
 Only what counts is sent: of a broker that syncs before it answers (SYNC_FLUSH), what is on its
-disk. A master that lost power would else be shorter than its slaves, which then stay out for good.
+disk. A master that lost power would else be shorter than its slaves, which then stay out
+permanently.
 
 A slave that says 0 has nothing, and is sent the last file, as in RocketMQ: what begins there is the
 start of its log.
