@@ -156,10 +156,10 @@ _HEAD = """\
 # Claims about pairs
 
 Written by `python -m benchmarks.pair_claims`. What runs said is in `data/pair-claims.jsonl`, where
-`python -m benchmarks.pair_claims add STORE...` notes it. A cell is of the last runs of the column in
-which any judged the claim. It says in how many the claim was kept, or that it was **broken** in k of
-the n. Where none judged it, the cell says what came instead; - means that no run has met the claim.
-What each claim says, and under which settings: [claims.md](claims.md).
+`python -m benchmarks.pair_claims add STORE...` notes it. A cell is of the last runs of the column
+in which any judged the claim. It says in how many the claim was kept, or that it was **broken** in
+k of the n. Where none judged it, the cell says what came instead; - means that no run has met the
+claim. What each claim says, and under which settings: [claims.md](claims.md).
 
 """
 

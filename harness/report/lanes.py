@@ -3,8 +3,8 @@
 An answer is true at one instant between its question and itself. A lane draws a state from the
 answer that showed it to the next answer, so a change is drawn late by up to one round of questions.
 Where nothing is known for longer than `UNASKED_NS`, it has a gap from the last answer on, which
-says whether anybody asked. Answers of another shape are left out here; anyone who judges them has said
-so.
+says whether anybody asked. Answers of another shape are left out here; anyone who judges them has
+said so.
 """
 
 from bisect import bisect_left, bisect_right
