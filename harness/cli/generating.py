@@ -74,7 +74,7 @@ FIRST = (
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="a new folder")
 def generate_history(out: Path | None, to: Any, anomalies: str, **given: Any) -> int:
-    """Write a run's folder with a generated history: correct but for the anomalies asked for.
+    """Generate a run's folder with a history that is correct but for the anomalies asked for.
 
     It is judged as any run: `maxq check OUT`. What was planted, with the operations that show it
     and the names by which it may be called, is in OUT/planted.json. With --model it is a history of
