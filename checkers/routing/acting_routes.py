@@ -8,7 +8,7 @@ back.
 - N8: once the master of such a group is registered again, the group may be written to at once.
 
 A master that comes back under another id takes its entry along, and the write permission is taken
-when the smallest id registers anew (RocketMQ strips it there, and where a broker leaves). So N2 is
+when the smallest id registers again (RocketMQ strips it there, and where a broker leaves). So N2 is
 not judged of such a group before that is due (`Context.relisting_ns`).
 
 An operator's orders count as well: once write permission was given by hand (327), N2 is not judged

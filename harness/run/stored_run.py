@@ -205,7 +205,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The same, its report written beside its results if that is possible."""
         # Many say a verdict, few draw it.
         from maxq.harness.report.writing import write_report
-        from maxq.harness.run.node_logs import with_logs
+        from maxq.harness.run.process.node_logs import with_logs
 
         try:
             evidence = with_logs(self._evidence(), self.stored.path)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxq.harness.run.node_logs import AFTER, BEFORE, around, excerpt, paths, stamp_of
+from maxq.harness.run.process.node_logs import AFTER, BEFORE, around, excerpt, paths, stamp_of
 
 SECOND_NS = 1_000_000_000
 
