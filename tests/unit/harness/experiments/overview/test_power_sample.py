@@ -18,9 +18,9 @@ def test_runs_are_added_up_and_weak_claims_named() -> None:
     powers.add({"S6": (9, 9), "N5": (0, 20), "S14b": (0, 0)})
     powers.add({"S6": (1, 1), "N5": (1, 10)})
     assert powers.line() == (
-        "power: of the wrong answers planted in 2 valid runs less than a tenth was called of these, "
-        "so that they were kept says little: dead brokers are dropped (N5): 1 of 30; silent members "
-        "leave the SyncStateSet (S14b): no place"
+        "power: of the wrong answers planted in 2 valid runs less than a tenth was called of these"
+        ", so that they were kept says little: dead brokers are dropped (N5): 1 of 30; silent "
+        "members leave the SyncStateSet (S14b): no place"
     )
     strong = Powers()
     strong.add({"S6": (1, 1)})
@@ -31,8 +31,8 @@ def test_a_campaign_says_it_below_its_runs() -> None:
     done = [Done(name="1", passed=True, exit_code=0, seconds=1.0, power={"N5": (0, 3)}),
             Done(name="2", passed=True, exit_code=0, seconds=1.0)]  # fmt: skip
     assert table(done).splitlines()[-2:] == [
-        "power: of the wrong answers planted in 1 valid run less than a tenth was called of these, "
-        "so that they were kept says little: dead brokers are dropped (N5): 0 of 3",
+        "power: of the wrong answers planted in 1 valid run less than a tenth was called of these"
+        ", so that they were kept says little: dead brokers are dropped (N5): 0 of 3",
         "2 of 2 passed",
     ]
 
