@@ -9,10 +9,8 @@ rules of `maxq.histories.jepsen`, whose operations both ways give. So is the who
 of it is no operation or holds several.
 """
 
-import gc
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +20,7 @@ from maxq.histories.aliases import current_f
 from maxq.histories.edn import name_of
 from maxq.histories.edn_read import read_edn
 from maxq.histories.jepsen import MICRO, op_of_form, ops_of
-from maxq.histories.op import HistoryError, Op, Progress
+from maxq.histories.op import HistoryError, Op, Progress, without_cycles
 from maxq.histories.text import INT64_MAX
 
 CHUNK = 1 << 20  # bytes
@@ -63,19 +61,6 @@ def read_edn_history(path: Path, progress: Progress = lambda _: None) -> tuple[O
                 return tuple(_Reading().ops(file, progress))
         except (Otherwise, HistoryError, UnicodeDecodeError):
             return tuple(ops_of(path))
-
-
-@contextmanager
-def without_cycles() -> Iterator[None]:
-    """Without the search for cycles of garbage, which would look at every operation held again and
-    again: half of the time of a large history. Operations hold no cycles."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
 
 
 class _Translations(dict[bytes, bytes]):

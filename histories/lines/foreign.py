@@ -15,9 +15,9 @@ import msgspec
 
 from maxq.histories.edn_read import read_edn
 from maxq.histories.jepsen import op_of_form
-from maxq.histories.lines.by_line import at_once, read_edn_history, without_cycles
+from maxq.histories.lines.by_line import at_once, read_edn_history
 from maxq.histories.lines.sessions import AWDIT_HEAD, PLUME_HEAD, read_awdit, read_plume
-from maxq.histories.op import HistoryError, Op, Progress
+from maxq.histories.op import HistoryError, Op, Progress, without_cycles
 
 FORMATS = ("edn", "jsonl", "parquet", "json", "jepsen-log", "awdit", "plume")
 HEAD = 4096  # bytes from which a format is found

@@ -28,10 +28,9 @@ from maxq.harness.run.rejudge import stored_history
 from maxq.histories.edn import to_edn
 from maxq.histories.edn_read import read_edn
 from maxq.histories.history import History, wellformed
-from maxq.histories.lines.by_line import without_cycles
 from maxq.histories.lines.foreign import WANTED
 from maxq.histories.lines.sessions import from_completions
-from maxq.histories.op import HistoryError
+from maxq.histories.op import HistoryError, without_cycles
 from maxq.histories.store import StoredRun
 
 ROWS_MAX, EXAMPLE_MAX = 12, 20
