@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from maxq.harness.cli.given.lazy import CLOSED, Commands, Place, silence
-from maxq.harness.contracts.terminal import echo
+from maxq.harness.contracts.terminal import echo, pasted
 from maxq.harness.run.process.signals import as_interrupts
 
 EXIT_USAGE = 254
@@ -90,15 +90,23 @@ Exit codes: 0 valid, 1 invalid, 2 not all judged, 254 bad arguments, 255 a failu
 """
 
 # What one reads who has just installed it: a wheel can print nothing when it is installed.
-FIRST = """\
-Max-Q tests whether a RocketMQ 5 cluster keeps the messages that it acknowledged.
+FIRST = "Max-Q tests whether a RocketMQ 5 cluster keeps the messages that it acknowledged."
+NEXT = (
+    ("maxq test", "test our reference implementation for a minute"),
+    ("maxq test --target rocketmq:5.5.0", "test Apache RocketMQ; needs Java and Maven"),
+    ("maxq losses --broker-conf broker.conf", "show what your settings lose"),
+    ("maxq doctor", "say which environments work on this machine"),
+    ("maxq --help", "list all commands"),
+)
 
-Next:
-  maxq test                                 test our reference implementation for a minute
-  maxq test --target rocketmq:5.5.0         test Apache RocketMQ; needs Java and Maven
-  maxq losses --broker-conf broker.conf     show what your settings lose
-  maxq doctor                               say which environments work on this machine
-  maxq --help                               list all commands"""
+
+def first_screen() -> str:
+    """What Max-Q is, and the commands to go on with, as they can be pasted here."""
+    commands = [pasted(command) for command, _ in NEXT]
+    width = max(map(len, commands))
+    rows = zip(commands, NEXT, strict=True)
+    lines = [f"  {command:{width}}  {about}" for command, (_, about) in rows]
+    return "\n".join([FIRST, "", "Next:", *lines])
 
 
 @click.group(
@@ -145,7 +153,7 @@ def completed() -> int:
 def run_cli(argv: list[str]) -> int:
     """Run a command line; returns its exit code."""
     if not argv:
-        echo(FIRST, err=True)
+        echo(first_screen(), err=True)
         return EXIT_USAGE
     try:
         code = cli.main(args=argv, prog_name="maxq", standalone_mode=False)

@@ -79,7 +79,7 @@ def test_a_signal_heals_reads_and_gives_a_verdict(
     out, told = harness.communicate(timeout=60)
     assert f"interrupted by {number.name}: healing, reading everything, judging" in told
     assert harness.returncode == (0 if accept else 128 + number)
-    assert "healed, and waited until all worked again: cluster proven" in told
+    assert "healed, and all works again" in told
     assert "verdict: valid" in out
     assert re.search(r"Only \d+ s of 300 s were run\.", " ".join(out.split()))
     assert eventually(lambda: not processes_of(tmp_path), 5)

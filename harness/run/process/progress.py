@@ -21,7 +21,8 @@ from maxq.histories.grounds import RUN
 from maxq.histories.op import Op
 
 EACH_S = 60.0  # between lines, on a clock on the wall
-HEALED = "healed, and waited until all worked again"
+HEALED = "healed, and all works again"
+UNHEALED = "healed, and not all worked again in time"
 TERMINAL_NS = 200_000_000  # of the run, between looks of the live one
 
 
@@ -115,8 +116,10 @@ class Progress:
         said = told(op)
         doubt = op.error or "NOT PROVEN" in said
         if self._verbose or doubt or op.f == AWAIT_RECOVERY:
-            what = HEALED if op.f == AWAIT_RECOVERY else op.f
-            self._print(f"{now_ns / 1e9:7.2f} s  {what}: {said}")
+            line = f"{op.f}: {said}"
+            if op.f == AWAIT_RECOVERY:
+                line = f"{UNHEALED}: {said}" if doubt else HEALED
+            self._print(f"{now_ns / 1e9:7.2f} s  {line}")
 
 
 def told(op: Op) -> str:

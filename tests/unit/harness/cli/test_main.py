@@ -142,7 +142,7 @@ def test_a_run_that_could_do_nothing_is_unknown(
         ),
         (["check"], "Missing argument"),
         (["check", "no/such/folder"], "does not exist"),
-        ([], "\nNext:\n  maxq test "),
+        ([], " test --target rocketmq:5.5.0      "),
     ],
 )
 def test_bad_arguments_name_what_is_near(
@@ -515,7 +515,7 @@ def test_an_interrupted_simulation_comes_to_a_verdict(tmp_path: Path) -> None:
     _, said = run.communicate(timeout=60)
     assert run.returncode == 128 + signal.SIGTERM, "whatever the verdict"
     assert "interrupted by SIGTERM: healing, reading everything, judging" in said
-    assert "healed, and waited until all worked again: cluster proven" in said
+    assert "healed, and all works again" in said
     assert "Traceback" not in said
     assert "Exception ignored" not in said
     assert "not closed" not in said
