@@ -8,7 +8,7 @@ Source: docs/spec/history-format.md 4 to 7.
 """
 
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -31,7 +31,7 @@ class History:
     """
 
     def __init__(self, ops: Iterable[Op]) -> None:
-        self.ops = tuple(ops)
+        self.ops: Sequence[Op] = tuple(ops)
 
     def __len__(self) -> int:
         return len(self.ops)
@@ -45,17 +45,21 @@ class History:
         Raises:
             KeyError: this history holds none.
         """
+        return self.ops[self._position(index)]
+
+    def _position(self, index: int) -> int:
         if 0 <= index < len(self.ops) and self.ops[index].index == index:
-            return self.ops[index]
-        return self.ops[self._positions[index]]
+            return index
+        return self._positions[index]
 
     @cached_property
     def _positions(self) -> dict[int, int]:
         return {op.index: at for at, op in enumerate(self.ops)}
 
     @cached_property
-    def _pairs(self) -> dict[int, int]:
-        return pair_up(self.ops)
+    def _partners(self) -> "array[int]":
+        """By position, the position of the other half; -1 if there is none."""
+        return partners(self.ops)
 
     def completion(self, invocation: Op) -> Op | None:
         """The completion of an invocation; None while open."""
@@ -67,15 +71,31 @@ class History:
 
     def pair_index(self, op: Op) -> int:
         """The other half's index; -1 if there is none."""
-        return self._pairs.get(op.index, -1)
+        other = self._other(op)
+        return -1 if other is None else other.index
 
     def _other(self, op: Op) -> Op | None:
-        return self._others.get(op.index)
+        try:
+            at = self._partners[self._position(op.index)]
+        except KeyError:
+            return None
+        return None if at < 0 else self.ops[at]
 
-    @cached_property
-    def _others(self) -> dict[int, Op]:
-        """The other half of each operation that has one, by index."""
-        return {index: self[pair] for index, pair in self._pairs.items()}
+    def calls(self) -> Iterator[tuple[Op, Op | None]]:
+        """Each invocation of a client with its completion, in order of invocations; what it holds
+        meanwhile are those since the longest call began that has an end."""
+        begun: deque[tuple[Op, int]] = deque()
+        ended: dict[int, Op] = {}
+        for at, (op, other) in enumerate(zip(self.ops, self._partners, strict=True)):
+            if not op.is_client:
+                continue
+            if op.type == "invoke":
+                begun.append((op, other))
+            elif other >= 0:
+                ended[at] = op
+            while begun and (begun[0][1] < 0 or begun[0][1] in ended):
+                first, end = begun.popleft()
+                yield first, ended.pop(end, None)
 
     @cached_property
     def clients(self) -> tuple[Op, ...]:
@@ -107,8 +127,7 @@ class History:
     @cached_property
     def open_faults(self) -> tuple[Op, ...]:
         """Nemesis operations that began and never ended."""
-        pairs = self._pairs
-        return tuple(op for op in self.nemesis if op.index not in pairs)
+        return tuple(op for op in self.nemesis if self._other(op) is None)
 
     @cached_property
     def _places(self) -> dict[str, "array[int]"]:
@@ -164,18 +183,19 @@ class PartHistory(History):
         self._made.update(part._made)
 
 
-def pair_up(ops: Sequence[Op]) -> dict[int, int]:
-    """Map each paired operation's index to its other half's, both ways."""
-    pairs: dict[int, int] = {}
+def partners(ops: Iterable[Op]) -> "array[int]":
+    """By position, the position of each operation's other half; -1 if there is none."""
+    found = array("q")
     open_by: dict[int | str, int] = {}
-    for op in ops:
+    for at, op in enumerate(ops):
+        found.append(-1)
         process = op.process
         begins = process not in open_by if type(process) is str else op.type == "invoke"
         if begins:
-            open_by[process] = op.index
+            open_by[process] = at
         elif (begun := open_by.pop(process, -1)) >= 0:
-            pairs[begun], pairs[op.index] = op.index, begun
-    return pairs
+            found[begun], found[at] = at, begun
+    return found
 
 
 RuleId = Literal["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"]

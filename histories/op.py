@@ -8,7 +8,7 @@ Field semantics follow Jepsen's (jepsen-io/history), so that its checkers read o
 """
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -50,6 +50,9 @@ class Op(msgspec.Struct, frozen=True, omit_defaults=False, forbid_unknown_fields
     @property
     def is_client(self) -> bool:
         return isinstance(self.process, int)
+
+
+Held = Callable[[Iterable[Op]], Sequence[Op]]  # how the operations of a history are kept
 
 
 @contextmanager

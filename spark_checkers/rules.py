@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context
 from maxq.checkers.core.keyed import Event
-from maxq.histories.history import Breach, History, OrderRules, ProcessRules, pair_up
+from maxq.histories.history import Breach, History, OrderRules, ProcessRules, partners
 from maxq.histories.op import HistoryError, Op
 
 CHUNK_OPS = 1 << 16
@@ -106,8 +106,7 @@ def _chunk(ops: Sequence[Op], high_ns: int) -> Ruled:
 
 
 def _check_pairs(ops: Sequence[Op], rows: Sequence[Slim]) -> None:
-    pairs = pair_up(ops)
-    for row in rows:
-        begun = None if row.type == "invoke" else pairs.get(row.at)
+    for row, other in zip(rows, partners(ops), strict=True):
+        begun = None if row.type == "invoke" or other < 0 else rows[other].at
         if row.type != "invoke" and begun != row.begun:
             raise HistoryError(f"the pair of op {row.at} is {row.begun}, and should be {begun}")

@@ -4,7 +4,6 @@ Whole transactions are left out by delta debugging. What is left must show the s
 none that the whole history has not: a read whose writer was left out is no anomaly.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from maxq.histories.op import Op
 
 WROTE, READ = frozenset(("append", "w")), "r"
 
+Asked = tuple[str, Any, Any]  # a part of a transaction
 Units = Sequence[Sequence[Op]]  # each with its completion, where it has one
 
 
@@ -70,37 +70,40 @@ def _reduced(
 
 def _candidates(history: History, wrong: Anomaly) -> Iterator[Units]:
     """Parts of the history, each more than the one before."""
-    units = {op.index: _unit(history, op) for op in history.clients if op.type == "invoke"}
-    named = [units[at] for at in wrong.witness if at in units]
+    named = [_unit(op, history.completion(op)) for op in map(history.__getitem__, wrong.witness)
+             if op.is_client and op.type == "invoke"]  # fmt: skip
     yield named
-    writers: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for at, unit in units.items():
-        for name, key, value in _parts(unit[0]):
-            if name in WROTE:
-                writers[repr(key), repr(value)].append(at)
     read = {message for unit in named for message in _read(unit)}
-    explained = {at for message in read for at in writers.get(message, ())}
-    yield _chosen(units, explained, named)
+    yield _chosen(history, lambda part: (repr(part[1]), repr(part[2])) in read, named, WROTE)
     keys = {repr(key) for unit in named for _, key, _ in _parts(unit[0])}
-    on_keys = {
-        at for at, unit in units.items() if any(repr(k) in keys for _, k, _ in _parts(unit[0]))
-    }
-    yield _chosen(units, on_keys, named)
-    yield _chosen(units, units.keys(), named)
-
-
-def _chosen(units: dict[int, list[Op]], chosen: Collection[int], named: Units) -> Units:
-    """Some transactions; those that are named come last, and are left out last."""
+    yield _chosen(history, lambda part: repr(part[1]) in keys, named)
     own = {unit[0].index for unit in named}
-    return [*(units[at] for at in sorted(chosen) if at not in own), *named]
+    yield [*(_unit(*call) for call in history.calls() if call[0].index not in own), *named]
 
 
-def _unit(history: History, op: Op) -> list[Op]:
-    ended = history.completion(op)
-    return [op] if ended is None else [op, ended]
+def _chosen(
+    history: History,
+    chosen: Callable[[Asked], bool],
+    named: Units,
+    kinds: Collection[str] = (*WROTE, READ),
+) -> Units:
+    """The transactions with a part of those kinds that is chosen; those that are named come last,
+    and are left out last."""
+    own = {unit[0].index for unit in named}
+    found = [
+        _unit(begun, ended)
+        for begun, ended in history.calls()
+        if begun.index not in own
+        and any(part[0] in kinds and chosen(part) for part in _parts(begun))
+    ]
+    return [*found, *named]
 
 
-def _parts(op: Op) -> Iterator[tuple[str, Any, Any]]:
+def _unit(begun: Op, ended: Op | None) -> list[Op]:
+    return [begun] if ended is None else [begun, ended]
+
+
+def _parts(op: Op) -> Iterator[Asked]:
     for part in op.value if isinstance(op.value, (list, tuple)) else ():
         if isinstance(part, (list, tuple)) and len(part) == 3:
             yield str(part[0]).lstrip(":"), part[1], part[2]

@@ -7,6 +7,7 @@ call whose outcome is unknown has no end: it may take effect at any time after i
 Values are interned: two are one code if they are equal and of one type (1 is not True).
 """
 
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -162,7 +163,7 @@ class Codes:
         """The number of a value, which can be hashed; NOTHING for None."""
         if value is None:
             return NOTHING
-        key = (type(value), value)
+        key = value if type(value) is int or type(value) is str else (type(value), value)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self.values)
@@ -176,18 +177,18 @@ class CallsMaker:
     def __init__(self) -> None:
         self._codes = Codes()
         self._kinds: dict[str, int] = {}
-        self._rows: list[tuple[int, ...]] = []
+        self._rows = array("q")  # eight numbers of each
 
     def add(self, row: Row, begun: int, ended: int, outcome: int, process: int) -> None:
         """Take a call."""
         kind = self._kinds.setdefault(row.kind, len(self._kinds))
         code = self._codes.code
-        self._rows.append((kind, code(row.argument), code(row.other), code(row.result), begun,
+        self._rows.extend((kind, code(row.argument), code(row.other), code(row.result), begun,
                            NEVER if outcome == OPEN else ended, outcome, process))  # fmt: skip
 
     def done(self) -> Calls:
         """All of them."""
-        rows = np.array(self._rows, np.int64).reshape(len(self._rows), 8)
+        rows = np.array(self._rows, np.int64).reshape(-1, 8)
         rows = rows[np.argsort(rows[:, 4], kind="stable")]
         return Calls(tuple(self._kinds), self._codes.values, *np.ascontiguousarray(rows.T))
 

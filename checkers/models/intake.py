@@ -38,7 +38,7 @@ class Taking:
     def __init__(self, model: Model, history: History, how: Intake) -> None:
         self._model = model
         self._ignored = how.ignored
-        found = model.by_key and has_independent_keys(history.clients)
+        found = model.by_key and has_independent_keys(op for op in history if op.is_client)
         self.independent = found if how.independent is None else how.independent
 
     def pair(self, begun: Op, ended: Op | None) -> tuple[Op, Op | None]:

@@ -198,10 +198,7 @@ def taken_of(model: Model, history: History, how: Intake = AS_FOUND) -> Taken:
     """
     taking, others = Taking(model, history, how), Others()
     makers: dict[Any, CallsMaker] = defaultdict(CallsMaker)
-    for op in history.clients:
-        if op.type != "invoke":
-            continue
-        ended = history.completion(op)
+    for op, ended in history.calls():
         if ended is not None and (ended.ext or {}).get(RESOLVED) == ABSENT:
             continue  # it never happened, as logs show
         outcome = OPEN if ended is None else OUTCOMES[ended.type]

@@ -53,7 +53,7 @@ def planted(history: History, changes: Changes) -> History:
     else:
         ops = [changes.get(op.index, op) for op in history.ops]
     other = History(ops)
-    for name in ("_pairs", "_positions"):
+    for name in ("_partners", "_positions"):
         if name in history.__dict__:
             other.__dict__[name] = history.__dict__[name]
     return other

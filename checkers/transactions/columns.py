@@ -4,6 +4,7 @@ A *part* is one read or write inside a transaction. Positions are indices of the
 transaction that failed, or has no answer, only what it asked to write is known.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -122,11 +123,11 @@ class Maker:
     def __init__(self, write: str, *, lists: bool) -> None:
         self._write, self._lists = write, lists
         self._keys, self._values = Codes(), Codes()
-        self._rows: list[tuple[int, int, int, int]] = []
-        self._first = [0]
-        self._parts: list[tuple[bool, int, int, int, int]] = []
-        self._elements: list[int] = []
-        self._stamps: list[tuple[int, int]] = []
+        self._rows = array("q")  # four numbers of each, and five of a part
+        self._first = array("q", [0])
+        self._parts = array("q")
+        self._elements = array("q")
+        self._stamps = array("q")
         self._timed = True
 
     def add(self, begun: Op, ended: Op | None) -> bool:
@@ -148,8 +149,8 @@ class Maker:
         for part in asked:
             self._part(begun, part, answered=answered)
         end = NEVER if ended is None or outcome == OPEN else ended.index
-        self._rows.append((begun.index, end, outcome, int(begun.process)))
-        self._first.append(len(self._parts))
+        self._rows.extend((begun.index, end, outcome, int(begun.process)))
+        self._first.append(len(self._parts) // 5)
         self._timed = self._timed and not (begun.ext or {}).get(SESSIONS, False)
         self._stamp(ended)
         return True
@@ -171,34 +172,34 @@ class Maker:
         if name == self._write:
             if value is None:
                 raise HistoryError(f"op {op.index}: {self._write} wants a value")
-            self._parts.append((True, key, self._values.code(value), 0, UNREAD))
+            self._parts.extend((1, key, self._values.code(value), 0, UNREAD))
         elif name != READ:
             raise HistoryError(f"op {op.index}: {shortened(name)} is neither {READ} nor "
                                f"{self._write}")  # fmt: skip
         elif not answered:
-            self._parts.append((False, key, NOTHING, 0, UNREAD))
+            self._parts.extend((0, key, NOTHING, 0, UNREAD))
         elif self._lists:
             found = [] if value is None else value
             if not isinstance(found, list):
                 raise HistoryError(f"op {op.index}: a read of a list returned {found!r:.100}")
-            self._parts.append((False, key, NOTHING, len(self._elements), len(found)))
-            self._elements += self._values.all(found)
+            self._parts.extend((0, key, NOTHING, len(self._elements), len(found)))
+            self._elements.extend(self._values.all(found))
         else:
-            self._parts.append((False, key, self._values.code(value), 0, 0))
+            self._parts.extend((0, key, self._values.code(value), 0, 0))
 
     def _stamp(self, ended: Op | None) -> None:
         ext = (ended.ext if ended is not None else None) or {}
         given = [ext.get(name) for name in STAMPS]
         if all(type(stamp) is int for stamp in given):
-            self._stamps.append((given[0], given[1]))  # type: ignore[arg-type]
+            self._stamps.extend((given[0], given[1]))  # type: ignore[arg-type]
         else:
-            self._stamps.append((-1, -1))
+            self._stamps.extend((-1, -1))
 
     def done(self) -> Transactions:
         """All of them."""
-        rows = np.array(self._rows, np.int64).reshape(len(self._rows), 4)
-        parts = np.array(self._parts, np.int64).reshape(len(self._parts), 5)
-        stamps = np.array(self._stamps, np.int64).reshape(len(self._stamps), 2)
+        rows = np.array(self._rows, np.int64).reshape(-1, 4)
+        parts = np.array(self._parts, np.int64).reshape(-1, 5)
+        stamps = np.array(self._stamps, np.int64).reshape(-1, 2)
         stamped = bool(len(stamps)) and bool(np.all(stamps[rows[:, 2] == OK] >= 0))
         begun, ended, outcome, process = np.ascontiguousarray(rows.T)
         writes, key, value, start, length = np.ascontiguousarray(parts.T)
@@ -223,9 +224,7 @@ def transactions_of(
         HistoryError: a transaction is of another shape.
     """
     maker = Maker(write, lists=lists)
-    for op in history.clients:
-        if op.type == "invoke":
-            ended = history.completion(op)
-            if not maker.add(op, ended):
-                passed(op, ended)
+    for begun, ended in history.calls():
+        if not maker.add(begun, ended):
+            passed(begun, ended)
     return maker.done()

@@ -31,7 +31,8 @@ from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import ReadReport, read_jsonl
 from maxq.histories.lines.foreign import HEAD, READERS, WANTED, format_of, seen
 from maxq.histories.lines.truncated import READABLE
-from maxq.histories.op import HistoryError, Op, Progress
+from maxq.histories.op import Held, HistoryError, Op, Progress
+from maxq.histories.packed import history_of
 from maxq.histories.store import CONFIG, StoredRun, open_run
 from maxq.histories.text import encode_op
 
@@ -99,8 +100,9 @@ def _unsaid(read: int) -> None:
 
 
 def open_file(
-    path: Path, *, kind: str = "", allow_truncated: bool = False, progress: Progress = _unsaid
-) -> StoredRun:
+    path: Path, *, kind: str = "", allow_truncated: bool = False, progress: Progress = _unsaid,
+    held: Held = tuple,
+) -> StoredRun:  # fmt: skip
     """Read a history.
 
     Args:
@@ -109,17 +111,19 @@ def open_file(
             which of `FORMATS` it is.
         allow_truncated: of a damaged journal, take what precedes the damage.
         progress: is given how many bytes more of a foreign file have been read.
+        held: how the operations of a foreign file are kept.
 
     Raises:
         HistoryError: it is none, or its suffix is unknown.
     """
     report = None
+    ops: Sequence[Op]
     kind = kind or (path.suffix[1:] if path.suffix[1:] in FORMATS else "")
     if allow_truncated and kind in READABLE:
         ops, damage = READABLE[kind](path)
         report = ReadReport(count=len(ops), complete=not damage, damage=damage)
     elif kind in READERS:
-        ops = READERS[kind](path, progress)
+        ops = READERS[kind](path, progress, held)
     elif kind == "jsonl":
         ops, report = read_jsonl(path, allow_truncated=allow_truncated)
     elif kind == "parquet":
@@ -129,12 +133,13 @@ def open_file(
     else:
         raise HistoryError(unknown_suffix(path))
     report = report or ReadReport(count=len(ops), complete=True)
-    return StoredRun(path=path, config={}, history=History(ops), report=report, results=None)
+    return StoredRun(path=path, config={}, history=history_of(ops), report=report, results=None)
 
 
 def stored_history(
-    path: Path, *, kind: str = "", allow_truncated: bool = False, progress: Progress = _unsaid
-) -> StoredRun:
+    path: Path, *, kind: str = "", allow_truncated: bool = False, progress: Progress = _unsaid,
+    held: Held = tuple,
+) -> StoredRun:  # fmt: skip
     """Read the history of a run's folder, or of a file of any format.
 
     Args:
@@ -142,6 +147,7 @@ def stored_history(
         kind: the file's format; by default it is found from the first bytes.
         allow_truncated: of a damaged journal, take what precedes the damage.
         progress: is given how many bytes more of a foreign file have been read.
+        held: how the operations of a foreign file are kept.
 
     Raises:
         HistoryError: it is none.
@@ -152,14 +158,16 @@ def stored_history(
     with path.open("rb") as file:
         head = file.read(HEAD)
     if head.startswith(GZIP):
-        return _unpacked(path, kind, allow_truncated, progress)
+        return _unpacked(path, kind, allow_truncated, progress, held)
     kind = kind or format_of(head)
     if not kind:
         raise HistoryError(f"{path.name} is no history: {seen(head)}; {WANTED}")
-    return open_file(path, kind=kind, allow_truncated=allow_truncated, progress=progress)
+    return open_file(path, kind=kind, allow_truncated=allow_truncated, progress=progress, held=held)
 
 
-def _unpacked(path: Path, kind: str, allow_truncated: bool, progress: Progress) -> StoredRun:
+def _unpacked(
+    path: Path, kind: str, allow_truncated: bool, progress: Progress, held: Held
+) -> StoredRun:
     """The history in a compressed file."""
     with tempfile.TemporaryDirectory(prefix="maxq-history-") as folder:
         plain = Path(folder) / path.name.removesuffix(".gz")
@@ -168,7 +176,9 @@ def _unpacked(path: Path, kind: str, allow_truncated: bool, progress: Progress) 
                 shutil.copyfileobj(packed, file)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise HistoryError(f"{path.name}: {error}") from None
-        found = stored_history(plain, kind=kind, allow_truncated=allow_truncated, progress=progress)
+        found = stored_history(
+            plain, kind=kind, allow_truncated=allow_truncated, progress=progress, held=held
+        )
     return msgspec.structs.replace(found, path=path)
 
 

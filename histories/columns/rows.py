@@ -153,7 +153,7 @@ def timings(outline: Outline) -> Timings:
 
 def paired(kind: npt.NDArray[np.int8], client: Mask, process: Ints) -> tuple[Ints, Mask]:
     """The position of each operation's other half, -1 where there is none; as
-    `maxq.histories.history.pair_up` has it for clients. And whether its process did no more."""
+    `maxq.histories.history.partners` has it for clients. And whether its process did no more."""
     pair = np.full(len(kind), -1, np.int64)
     at = np.flatnonzero(client)
     at = order_of(process) if len(at) == len(kind) else at[order_of(process[at])]

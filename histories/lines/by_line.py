@@ -10,7 +10,7 @@ of it is no operation or holds several.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,10 +20,13 @@ from maxq.histories.aliases import current_f
 from maxq.histories.edn import name_of
 from maxq.histories.edn_read import read_edn
 from maxq.histories.jepsen import MICRO, op_of_form, ops_of
-from maxq.histories.op import HistoryError, Op, Progress, without_cycles
+from maxq.histories.op import Held, HistoryError, Op, Progress, without_cycles
 from maxq.histories.text import INT64_MAX
 
-CHUNK = 1 << 20  # bytes
+CHUNK, TOGETHER = (
+    1 << 20,
+    1 << 12,
+)  # bytes that are read, and operations that are decoded, at a time
 BOM = b"\xef\xbb\xbf"
 # From a sign that a number does not begin with up to the next number; strings as a whole.
 _RUN = re.compile(
@@ -49,7 +52,9 @@ class Otherwise(Exception):
     """A line is no operation, or not one."""
 
 
-def read_edn_history(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]:
+def read_edn_history(
+    path: Path, progress: Progress = lambda _: None, held: Held = tuple
+) -> Sequence[Op]:
     """The operations of a file: a form each, or all in one vector or list.
 
     Raises:
@@ -58,9 +63,9 @@ def read_edn_history(path: Path, progress: Progress = lambda _: None) -> tuple[O
     with without_cycles():
         try:
             with path.open("rb") as file:
-                return tuple(_Reading().ops(file, progress))
+                return held(_Reading().ops(file, progress))
         except (Otherwise, HistoryError, UnicodeDecodeError):
-            return tuple(ops_of(path))
+            return held(ops_of(path))
 
 
 class _Translations(dict[bytes, bytes]):
@@ -260,18 +265,23 @@ class _Reading:
         return ops
 
 
-def at_once(data: bytes) -> tuple[Op, ...]:
-    """The operations of a vector of objects of JSON, if all of them are sure; an index is the
-    place."""
+def at_once(data: bytes) -> Iterator[Op]:
+    """The operations of a vector of objects of JSON; an index is the place.
+
+    Raises:
+        Otherwise: it is none, or an operation is not sure.
+    """
     try:
-        ops = msgspec.json.decode(data, type=list[Op])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return ()
-    if not _bounded(ops) or any(current_f(op.f, op.process) != op.f for op in ops):
-        return ()
-    return tuple(
-        op if op.index == at else msgspec.structs.replace(op, index=at) for at, op in enumerate(ops)
-    )
+        texts = msgspec.json.decode(data, type=list[msgspec.Raw])
+        for start in range(0, len(texts), TOGETHER):
+            some = b",".join(texts[start : start + TOGETHER])
+            ops = msgspec.json.decode(b"[%b]" % some, type=list[Op])
+            if not _bounded(ops) or any(current_f(op.f, op.process) != op.f for op in ops):
+                raise Otherwise
+            for at, op in enumerate(ops, start):
+                yield op if op.index == at else msgspec.structs.replace(op, index=at)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Otherwise from error
 
 
 def _bounded(ops: list[Op]) -> bool:

@@ -8,16 +8,16 @@ and Plume's. Everything else is a format of ours (``maxq.histories.store``) or J
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from maxq.histories.edn_read import read_edn
 from maxq.histories.jepsen import op_of_form
-from maxq.histories.lines.by_line import at_once, read_edn_history
+from maxq.histories.lines.by_line import Otherwise, at_once, read_edn_history
 from maxq.histories.lines.sessions import AWDIT_HEAD, PLUME_HEAD, read_awdit, read_plume
-from maxq.histories.op import HistoryError, Op, Progress, without_cycles
+from maxq.histories.op import Held, HistoryError, Op, Progress, without_cycles
 
 FORMATS = ("edn", "jsonl", "parquet", "json", "jepsen-log", "awdit", "plume")
 HEAD = 4096  # bytes from which a format is found
@@ -71,14 +71,14 @@ def seen(head: bytes) -> str:
     return f"it begins with {text[:40].decode(errors='replace').splitlines()[0]!r}"
 
 
-def read_log(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]:
+def read_log(path: Path, progress: Progress = lambda _: None, held: Held = tuple) -> Sequence[Op]:
     """The operations of a Jepsen log.
 
     Raises:
         HistoryError: a line of it is none; with its number.
     """
     progress(path.stat().st_size)
-    return tuple(_log_ops(path))
+    return held(_log_ops(path))
 
 
 def _log_ops(path: Path) -> Iterator[Op]:
@@ -107,7 +107,7 @@ def _value(kind: str, text: str) -> object:
     return None if kind == "info" else forms[0]
 
 
-def read_json(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]:
+def read_json(path: Path, progress: Progress = lambda _: None, held: Held = tuple) -> Sequence[Op]:
     """The operations of a vector of maps.
 
     Raises:
@@ -116,8 +116,12 @@ def read_json(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]
     data = path.read_bytes().removeprefix(BOM)
     progress(len(data))
     with without_cycles():
-        found = () if b'"ext"' in data else at_once(data)
-        return found or tuple(_json_ops(path, data))
+        try:
+            if b'"ext"' not in data:
+                return held(at_once(data))
+        except Otherwise:
+            pass
+        return held(_json_ops(path, data))
 
 
 def _json_ops(path: Path, data: bytes) -> Iterator[Op]:
@@ -134,7 +138,7 @@ def _json_ops(path: Path, data: bytes) -> Iterator[Op]:
             raise HistoryError(f"{path.name}: operation {at}: {error}") from None
 
 
-READERS: Mapping[str, Callable[..., tuple[Op, ...]]] = {
+READERS: Mapping[str, Callable[..., Sequence[Op]]] = {
     "edn": read_edn_history, "json": read_json, "jepsen-log": read_log,
     "awdit": read_awdit, "plume": read_plume,
 }  # fmt: skip

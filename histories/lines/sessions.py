@@ -10,12 +10,12 @@ stands before another in the file says nothing, which `SESSIONS` in its `ext` te
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from maxq.histories.op import HistoryError, Op, Progress
+from maxq.histories.op import Held, HistoryError, Op, Progress
 
 SESSIONS = "sessions-only"
 _NUMBER = rb"-?[0-9]{1,18}"
@@ -30,24 +30,24 @@ ABORTED = -1  # the number that Plume gives a transaction that did not
 FIRST = 0  # what each key of a text of Plume begins with, whether somebody writes it or not
 
 
-def read_awdit(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]:
+def read_awdit(path: Path, progress: Progress = lambda _: None, held: Held = tuple) -> Sequence[Op]:
     """The operations of a text of AWDIT.
 
     Raises:
         HistoryError: a line of it is none; with its number.
     """
     progress(path.stat().st_size)
-    return _ops(_awdit(path))
+    return held(_ops(_awdit(path)))
 
 
-def read_plume(path: Path, progress: Progress = lambda _: None) -> tuple[Op, ...]:
+def read_plume(path: Path, progress: Progress = lambda _: None, held: Held = tuple) -> Sequence[Op]:
     """The operations of a text of Plume, or of IsoVista.
 
     Raises:
         HistoryError: a line of it is none; with its number.
     """
     progress(path.stat().st_size)
-    return _ops(_plume(path))
+    return held(_ops(_plume(path)))
 
 
 def from_completions(ops: Iterable[Op]) -> tuple[Op, ...]:
@@ -109,12 +109,10 @@ def _wrong(path: Path, number: int, text: str, wanted: str) -> HistoryError:
     return HistoryError(f"{path.name}: line {number}: {text!r:.100} is not {wanted}")
 
 
-def _ops(transactions: Iterable[Transaction]) -> tuple[Op, ...]:
-    ops: list[Op] = []
-    for session, parts, committed in transactions:
+def _ops(transactions: Iterable[Transaction]) -> Iterator[Op]:
+    for at, (session, parts, committed) in enumerate(transactions):
         asked = [[f, key, value if f == "w" else None] for f, key, value in parts]
         ext = {SESSIONS: True}
-        ops.append(Op("invoke", session, "txn", asked, index=len(ops), ext=ext))
+        yield Op("invoke", session, "txn", asked, index=2 * at, ext=ext)
         ended = "ok" if committed else "fail"
-        ops.append(Op(ended, session, "txn", list(parts), index=len(ops)))  # type: ignore[arg-type]
-    return tuple(ops)
+        yield Op(ended, session, "txn", list(parts), index=2 * at + 1)  # type: ignore[arg-type]

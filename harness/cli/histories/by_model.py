@@ -31,6 +31,7 @@ from maxq.histories.history import History, wellformed
 from maxq.histories.lines.foreign import WANTED
 from maxq.histories.lines.sessions import from_completions
 from maxq.histories.op import HistoryError, without_cycles
+from maxq.histories.packed import PackedOps
 from maxq.histories.store import StoredRun
 
 ROWS_MAX, EXAMPLE_MAX = 12, 20
@@ -98,15 +99,16 @@ def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     # Nothing here holds cycles, and to look for them takes longer than a large history itself.
     with without_cycles(), Ticker(coming.line, first_s=FIRST_S):
         stored, said = _said(asked, coming, over)
-    if not said.history.clients:
+    if not any(op.is_client for op in said.history):
         raise HistoryError(f"{asked.path.name} has no operations; {WANTED}")
     return _printed(asked, stored, said, as_json=as_json, verbose=verbose)
 
 
 def _said(asked: Asked, coming: Coming, over: Over) -> tuple[StoredRun, "Said"]:
     stored = stored_history(
-        asked.path, kind=asked.kind, allow_truncated=asked.allow_truncated, progress=coming.read
-    )
+        asked.path, kind=asked.kind, allow_truncated=asked.allow_truncated, progress=coming.read,
+        held=PackedOps,
+    )  # fmt: skip
     count = len(stored.history)
     coming.goes_on(f"pairing {count:,} events")
     history = _with_invocations(stored.history, asked)
@@ -117,8 +119,9 @@ def _said(asked: Asked, coming: Coming, over: Over) -> tuple[StoredRun, "Said"]:
     coming.goes_on(f"judging {count:,} events by {asked.model}")
     # Whose answer is whose may be wrong in one that breaks the rules: it is not judged.
     judged = ModelJudged(model=asked.model, keys=()) if broken else _judged(asked, stored, over)
-    if not broken and history.clients and not any(key.calls for key in judged.keys):
-        seen = ", ".join(sorted({op.f for op in history.clients})[:8]) or "none"
+    known = broken or any(key.calls for key in judged.keys)
+    if not known and (names := {op.f for op in history if op.is_client}):
+        seen = ", ".join(sorted(names)[:8])
         raise HistoryError(
             f"{asked.path.name}: no operation that {asked.model} knows; its operations are: {seen}"
         )
@@ -151,7 +154,8 @@ def _with_invocations(history: History, asked: Asked) -> History:
     Raises:
         HistoryError: nothing can be said of completions alone.
     """
-    if not history.clients or any(op.type == "invoke" for op in history.clients):
+    types = {op.type for op in history if op.is_client}
+    if not types or "invoke" in types:
         return history
     if isinstance(known_models()[asked.model], TransactionModel):
         return History(from_completions(history.clients))
@@ -274,7 +278,7 @@ def headline(said: Said) -> str:
     """The verdict in a sentence."""
     judged = said.judged
     if said.malformed:
-        asked = sum(op.type == "invoke" for op in said.history.clients)
+        asked = sum(op.is_client and op.type == "invoke" for op in said.history)
         return (f"unknown: whether {asked:,} operations are {known_models()[judged.model].are} "
                 f"{judged.model} cannot be said: the history breaks the rules of histories: "
                 f"{said.malformed[0]} ({len(said.malformed):,} breaches).")  # fmt: skip
@@ -345,8 +349,7 @@ def first_value(said: Said) -> str | None:
     key = said.example
     if not isinstance(known, CasRegister) or key is None or key.decided.name != "phantom":
         return None
-    shown = [said.history.completion(op) for op in said.history.clients
-             if op.index in key.decided.witness]  # fmt: skip
+    shown = [said.history.completion(said.history[at]) for at in key.decided.witness]
     value = next((op.value for op in shown if op is not None), None)
     if said.judged.independent and isinstance(value, list):
         value = value[-1]

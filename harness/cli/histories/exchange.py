@@ -45,11 +45,9 @@ def calls_of_model(name: str, history: History) -> dict[Any, list[Pair]]:
     """
     model = known_models()[name]
     found: dict[Any, list[Pair]] = {}
-    for op in history.clients:
-        if op.type == "invoke":
-            pair = op, history.completion(op)
-            for key in _keys(model, *pair):
-                found.setdefault(key, []).append(pair)
+    for pair in history.calls():
+        for key in _keys(model, *pair):
+            found.setdefault(key, []).append(pair)
     if not found:
         raise HistoryError(f"no operation that {name} knows")
     return found

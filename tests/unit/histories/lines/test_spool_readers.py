@@ -1,6 +1,6 @@
 """Journals and histories of Jepsen read as record batches, beside the readers of operations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,7 +48,7 @@ def spooled(read: Callable[[Spool], ReadReport]) -> tuple[tuple[Op, ...], ReadRe
         return found, report
 
 
-def outcome(read: Callable[[], tuple[tuple[Op, ...], ReadReport]]) -> object:
+def outcome(read: Callable[[], tuple[Sequence[Op], ReadReport]]) -> object:
     try:
         return read()
     except HistoryError as error:
