@@ -1,27 +1,30 @@
 """A part of a history of transactions that contradicts the consistency model by itself.
 
-Whole transactions are left out by delta debugging. What is left must show the same anomaly, and
-none that the whole history has not: a read whose writer was left out is no anomaly.
+Whole transactions are left out by delta debugging, and of those that stay all that is on keys of
+which the anomaly is not. What is left must show the same anomaly, and
+no read of what nobody wrote that the whole history has not: its writer was only left out.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from maxq.checkers.counterexample.fewer import fewer
 from maxq.checkers.transactions.judged import Anomaly, Judged
 from maxq.histories.history import History
 from maxq.histories.op import Op
 
-WROTE, READ = frozenset(("append", "w")), "r"
-
-Asked = tuple[str, Any, Any]  # a part of a transaction
+UNWRITTEN = {"phantom"}
 Units = Sequence[Sequence[Op]]  # each with its completion, where it has one
 
 
 class Part(NamedTuple):
-    """The transactions that are left, by the indices of their invocations; the verdict on them."""
+    """The transactions that are left, by the indices of their invocations; the keys that are, as
+    Python writes them (none: all of them); the verdict on these."""
 
     begins: tuple[int, ...]
+    keys: frozenset[str]
     judged: Judged
 
 
@@ -45,18 +48,21 @@ def smallest(
     def verdict(units: Units) -> Judged | None:
         ops = sorted((op for unit in units for op in unit), key=lambda op: op.index)
         judged = judge(History(ops))
-        names = {a.name for a in judged.anomalies}
+        unwritten = {a.name for a in judged.anomalies} & UNWRITTEN
         same = any(a.forbidden and a.name == wrong.name for a in judged.anomalies)
-        return judged if judged.valid is False and same and names <= known else None
+        return judged if judged.valid is False and same and unwritten <= known else None
 
-    for units in _candidates(history, wrong):
+    for keys, units in _candidates(history, wrong):
         if not over() and verdict(units) is not None:
-            return _reduced(units, verdict, over)
+            return _reduced(units, keys, verdict, over)
     return None
 
 
 def _reduced(
-    units: Units, verdict: Callable[[Units], Judged | None], over: Callable[[], bool]
+    units: Units,
+    keys: frozenset[str],
+    verdict: Callable[[Units], Judged | None],
+    over: Callable[[], bool],
 ) -> Part | None:
     def shows(at: Sequence[int]) -> bool:
         return verdict([units[n] for n in at]) is not None
@@ -65,53 +71,50 @@ def _reduced(
     kept = [units[n] for n in left.kept]
     judged = verdict(kept)
     begins = tuple(sorted(unit[0].index for unit in kept))
-    return None if judged is None else Part(begins, judged)
+    return None if judged is None else Part(begins, keys, judged)
 
 
-def _candidates(history: History, wrong: Anomaly) -> Iterator[Units]:
-    """Parts of the history, each more than the one before."""
+def _candidates(history: History, wrong: Anomaly) -> Iterator[tuple[frozenset[str], Units]]:
+    """Parts of the history, each more than the one before; those that the anomaly names come last,
+    and are left out last."""
     named = [_unit(op, history.completion(op)) for op in map(history.__getitem__, wrong.witness)
              if op.is_client and op.type == "invoke"]  # fmt: skip
-    yield named
-    read = {message for unit in named for message in _read(unit)}
-    yield _chosen(history, lambda part: (repr(part[1]), repr(part[2])) in read, named, WROTE)
-    keys = {repr(key) for unit in named for _, key, _ in _parts(unit[0])}
-    yield _chosen(history, lambda part: repr(part[1]) in keys, named)
+    yield frozenset(), named
+    keys = [{repr(part[1]) for op in unit for part in _parts(op)} for unit in named]
     own = {unit[0].index for unit in named}
-    yield [*(_unit(*call) for call in history.calls() if call[0].index not in own), *named]
+    # What is on some keys explains all that was read of them.
+    for some in dict.fromkeys((_shared(keys), frozenset().union(*keys))):
+        units = [
+            on_keys(_unit(*call), some) for call in history.calls() if call[0].index not in own
+        ]
+        yield some, [*filter(None, units), *(on_keys(unit, some) for unit in named)]
+    every = [_unit(*call) for call in history.calls() if call[0].index not in own]
+    yield frozenset(), [*every, *named]
 
 
-def _chosen(
-    history: History,
-    chosen: Callable[[Asked], bool],
-    named: Units,
-    kinds: Collection[str] = (*WROTE, READ),
-) -> Units:
-    """The transactions with a part of those kinds that is chosen; those that are named come last,
-    and are left out last."""
-    own = {unit[0].index for unit in named}
-    found = [
-        _unit(begun, ended)
-        for begun, ended in history.calls()
-        if begun.index not in own
-        and any(part[0] in kinds and chosen(part) for part in _parts(begun))
-    ]
-    return [*found, *named]
+def _shared(keys: Sequence[set[str]]) -> frozenset[str]:
+    """The keys that several have, if there are any."""
+    several = [key for at, some in enumerate(keys) for key in some if any(
+        key in other for other in keys[at + 1 :])]  # fmt: skip
+    return frozenset(several) or frozenset().union(*keys)
 
 
 def _unit(begun: Op, ended: Op | None) -> list[Op]:
     return [begun] if ended is None else [begun, ended]
 
 
-def _parts(op: Op) -> Iterator[Asked]:
-    for part in op.value if isinstance(op.value, (list, tuple)) else ():
-        if isinstance(part, (list, tuple)) and len(part) == 3:
-            yield str(part[0]).lstrip(":"), part[1], part[2]
+def on_keys(unit: Sequence[Op], keys: frozenset[str]) -> Sequence[Op]:
+    """What a transaction did on some keys (none: on all); empty if it did nothing there."""
+    if not keys:
+        return unit
+    cut = [
+        replace(op, value=[part for part in op.value if repr(part[1]) in keys])
+        if _parts(op) else op for op in unit
+    ]  # fmt: skip
+    return cut if any(_parts(op) for op in cut) else []
 
 
-def _read(unit: Sequence[Op]) -> Iterator[tuple[str, str]]:
-    """What a transaction read, by key and value."""
-    for name, key, value in _parts(unit[-1]):
-        if name == READ:
-            for each in value if isinstance(value, (list, tuple)) else (value,):
-                yield repr(key), repr(each)
+def _parts(op: Op) -> list[Any]:
+    """The reads and writes of a transaction."""
+    parts = op.value if isinstance(op.value, list | tuple) else ()
+    return [part for part in parts if isinstance(part, list | tuple) and len(part) == 3]

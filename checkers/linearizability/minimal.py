@@ -27,11 +27,13 @@ LOOKS_MAX = 100  # at the budget, of one part that a search decides
 
 class Smallest(NamedTuple):
     """The begins of the calls that are left, ascending, and why they are illegal by themselves;
-    `stopped`: the budget was used up, and fewer might do."""
+    `stopped`: the budget was used up, and fewer might do. `keys`: of transactions, what is on
+    these keys suffices, as Python writes them; none: all of it."""
 
     begins: tuple[int, ...]
     decided: Decided
     stopped: bool = False
+    keys: frozenset[str] = frozenset()
 
 
 def smallest(model: Model, calls: Calls, found: Decided, over: Over) -> Smallest:

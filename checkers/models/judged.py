@@ -157,7 +157,7 @@ def _judge_transactions(
         return model.judge(model.columns(part), asked, over)
 
     part = of_transactions.smallest(history, found, again, over)
-    less = None if part is None else Smallest(part.begins, _decided(part.judged), over())
+    less = None if part is None else Smallest(part.begins, _decided(part.judged), over(), part.keys)
     key = KeyJudged(key=None, calls=txns.size, decided=_decided(found), smallest=less)
     unanswered = int((txns.outcome == OPEN).sum())
     return ModelJudged(

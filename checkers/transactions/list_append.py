@@ -90,7 +90,9 @@ def _incompatible(
         why = (f"{named(t, int(owner[read]))} read key {word(t.keys[key])} as "
                f"{word(t.list_of(read))}, and another read of it returned {word(whole)}: neither "
                "begins the other")  # fmt: skip
-        findings.add("incompatible-order", why, int(owner[read]))
+        longest = reads[(t.key[reads] == key) & (t.length[reads] == len(whole))]
+        other = [int(owner[r]) for r in longest.tolist() if r != read and t.list_of(r) == whole]
+        findings.add("incompatible-order", why, int(owner[read]), *other[:1])
     findings.more("incompatible-order", len(odd) - SHOWN_MAX)
     return odd
 

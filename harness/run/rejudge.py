@@ -30,9 +30,9 @@ from maxq.histories.history import History
 from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import ReadReport, read_jsonl
 from maxq.histories.lines.foreign import HEAD, READERS, WANTED, format_of, seen
+from maxq.histories.lines.packed import history_of
 from maxq.histories.lines.truncated import READABLE
 from maxq.histories.op import Held, HistoryError, Op, Progress
-from maxq.histories.packed import history_of
 from maxq.histories.store import CONFIG, StoredRun, open_run
 from maxq.histories.text import encode_op
 

@@ -29,9 +29,9 @@ from maxq.histories.edn import to_edn
 from maxq.histories.edn_read import read_edn
 from maxq.histories.history import History, wellformed
 from maxq.histories.lines.foreign import WANTED
+from maxq.histories.lines.packed import PackedOps
 from maxq.histories.lines.sessions import from_completions
 from maxq.histories.op import HistoryError, without_cycles
-from maxq.histories.packed import PackedOps
 from maxq.histories.store import StoredRun
 
 ROWS_MAX, EXAMPLE_MAX = 12, 20
@@ -314,7 +314,9 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
         echo(f"decided: in {said.seconds:.2f} s")
         if (key := said.example) is not None and key.smallest is not None:
             count = len(key.smallest.begins)
-            echo(f"minimal: {count:,} of {key.calls:,} transactions suffice{_stopped(key)}")
+            on = len(key.smallest.keys)
+            what = f", with what is on {on:,} key{'s' * (on > 1)}" if on else ""
+            echo(f"minimal: {count:,} of {key.calls:,} transactions suffice{what}{_stopped(key)}")
         _show_end(asked, judged, said.history)
         return
     found = [] if judged.why else [*judged.of(False), *judged.of("unknown")]

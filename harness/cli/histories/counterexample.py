@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from maxq.checkers.counterexample.of_transactions import on_keys
 from maxq.checkers.models.judged import KeyJudged
 from maxq.harness.report.examples.counterexample import Example, page
 from maxq.harness.report.examples.diagram import Bar
@@ -40,9 +41,12 @@ def part_of(history: History, key: KeyJudged) -> Part:
     """The operations of a key's counterexample."""
     if key.smallest is None:
         raise ValueError("a key that is not invalid has no counterexample")
-    begun = [history[index] for index in key.smallest.begins]
-    pairs = tuple((op, history.completion(op)) for op in begun)
-    return Part(pairs, frozenset(key.smallest.decided.witness))
+    pairs = []
+    for op in map(history.__getitem__, key.smallest.begins):
+        unit = [op, *filter(None, (history.completion(op),))]
+        begun, *ended = on_keys(unit, key.smallest.keys)
+        pairs.append((begun, ended[0] if ended else None))
+    return Part(tuple(pairs), frozenset(key.smallest.decided.witness))
 
 
 COLUMNS = (("ops", 3), ("process", 2), ("time", 5), ("operation", 8), ("outcome", 6))

@@ -4,7 +4,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from maxq.checkers.counterexample.of_transactions import on_keys
 from maxq.checkers.models.judged import judge
 from maxq.checkers.models.transactions import ListAppend
 from maxq.histories.history import History
@@ -75,3 +78,58 @@ def test_a_writer_stays_while_its_value_is_read() -> None:
     assert small is not None
     assert small.decided.name == "G1a"
     assert small.begins == (0, 2)
+
+
+def busy(count: int, seed: int) -> list[list[Any]]:
+    """The answers of transactions, one after the other, each on up to four of some living keys."""
+    random, keys, lists, said = Random(seed), list(range(6)), dict[int, list[int]](), []
+    for _ in range(count):
+        parts: list[Any] = []
+        for _ in range(random.randint(1, 4)):
+            at = random.randrange(len(keys))
+            values = lists.setdefault(keys[at], [])
+            if random.random() < 0.5:
+                values.append(len(values) + 1)
+                parts.append(["append", keys[at], len(values)])
+            else:
+                parts.append(["r", keys[at], list(values)])
+            if len(values) >= 12:
+                keys[at] = max(keys) + 1
+        said.append(parts)
+    return said
+
+
+def spoilt(said: list[list[Any]], how: str, random: Random) -> None:
+    """Plant an anomaly in the answer of one read of at least four values."""
+    reads = [part for parts in said for part in parts if part[0] == "r" and len(part[2]) >= 4]
+    values = random.choice(reads)[2]
+    match how:
+        case "incompatible-order":
+            values[:2] = values[1], values[0]
+        case "stale":
+            del values[-2:]
+        case "duplicate-elements":
+            values.append(values[0])
+        case "phantom":
+            values.append(99)
+
+
+@given(st.integers(0, 9999), st.sampled_from(
+    ("incompatible-order", "stale", "duplicate-elements", "phantom")))  # fmt: skip
+@settings(max_examples=20, deadline=None)
+def test_of_a_busy_history_a_few_transactions_are_left(seed: int, how: str) -> None:
+    said = busy(150, seed)
+    spoilt(said, how, Random(seed))
+    ops = []
+    for n, parts in enumerate(said):
+        asked = [[f, key, None if f == "r" else value] for f, key, value in parts]
+        ops += [Op("invoke", n % 5, "txn", asked, index=2 * n),
+                Op("ok", n % 5, "txn", parts, index=2 * n + 1)]  # fmt: skip
+    judged, small = found(ops)
+    if judged.valid is True:  # a read that is stale by what its own transaction had appended
+        return
+    assert small is not None
+    assert len(small.begins) <= 40
+    part = [on_keys([ops[at], ops[at + 1]], small.keys) for at in small.begins]
+    again, _ = found([op for unit in part for op in unit])
+    assert again.keys[0].decided.name == judged.keys[0].decided.name

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from maxq.histories.edn import Keyword
 from maxq.histories.history import History
 from maxq.histories.lines.foreign import READERS
+from maxq.histories.lines.packed import TOGETHER, PackedOps, history_of
 from maxq.histories.op import Op
-from maxq.histories.packed import TOGETHER, PackedOps, history_of
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3)
