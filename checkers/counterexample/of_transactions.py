@@ -54,11 +54,12 @@ def smallest(
 
     for keys, units in _candidates(history, wrong):
         if not over() and verdict(units) is not None:
-            return _reduced(units, keys, verdict, over)
+            return _reduced(history, units, keys, verdict, over)
     return None
 
 
 def _reduced(
+    history: History,
     units: Units,
     keys: frozenset[str],
     verdict: Callable[[Units], Judged | None],
@@ -71,7 +72,10 @@ def _reduced(
     kept = [units[n] for n in left.kept]
     judged = verdict(kept)
     begins = tuple(sorted(unit[0].index for unit in kept))
-    return None if judged is None else Part(begins, keys, judged)
+    if judged is None:
+        return None
+    cut = {repr(part[1]) for at in begins for part in _parts(history[at])} - keys
+    return Part(begins, keys if cut else frozenset(), judged)
 
 
 def _candidates(history: History, wrong: Anomaly) -> Iterator[tuple[frozenset[str], Units]]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # numpy, for those who judge
 
 State = Hashable
 ANYTHING = "anything"  # what a call wants that wants some change, whichever
+SHOWN_FIRST = object()  # a first value: what calls were shown first that nobody wrote
 
 
 class Client(NamedTuple):
@@ -82,8 +83,9 @@ class Model(ABC):
         """The states that may follow if a call takes effect now; none: its answer is impossible.
         Of a call without an answer, `result` is None and any answer will do."""
 
-    def begun_with(self, initial: Any) -> "Model":
-        """The model of objects that begin with a value; None: as they are.
+    def begun_with(self, initial: Any, calls: "Calls") -> "Model":
+        """The model of an object that begins with a value; None: as it is; SHOWN_FIRST:
+        as what its calls show.
 
         Raises:
             ValueError: its objects begin with nothing else.

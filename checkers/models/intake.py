@@ -16,6 +16,7 @@ from maxq.histories.history import History
 from maxq.histories.observed import BESIDE
 from maxq.histories.op import HistoryError, Op
 
+COMPARES = ("cas", "compare-and-set", "compare-and-swap")  # also written as [key old new]
 TUPLE = {"key", "value"}  # of an independent key, printed as a record
 
 
@@ -24,7 +25,7 @@ class Intake(NamedTuple):
 
     `independent` is whether values are [key value]; None: found out. `ignored` are operations that
     change nothing, though the model does not know them. `initial` is what an object begins with;
-    None: what the model says.
+    None: what the model says; SHOWN_FIRST: what is shown first and nobody wrote.
     """
 
     independent: bool | None = None
@@ -92,7 +93,7 @@ def has_independent_keys(ops: Iterable[Op]) -> bool:
     """
     asks = False
     for op in ops:
-        pair = _pair(op.value)
+        pair = _pair(op)
         if pair is None or "key" in (op.ext or {}):
             if op.value is None and op.type in ("fail", "info"):
                 continue  # as clients write an operation that failed
@@ -101,16 +102,19 @@ def has_independent_keys(ops: Iterable[Op]) -> bool:
     return asks
 
 
-def _pair(value: Any) -> tuple[Any, Any] | None:
+def _pair(op: Op) -> tuple[Any, Any] | None:
+    value = op.value
     if isinstance(value, list | tuple) and len(value) == 2:
         return value[0], value[1]
+    if isinstance(value, list | tuple) and len(value) == 3 and op.f in COMPARES:
+        return value[0], list(value[1:])
     if isinstance(value, dict) and value.keys() == TUPLE:
         return value["key"], value["value"]
     return None
 
 
 def _with_key(op: Op, key: Any = None) -> Op:
-    pair = _pair(op.value)
+    pair = _pair(op)
     if pair is None:
         if op.value is not None or op.type in ("invoke", "ok"):
             raise HistoryError(f"op {op.index}: {op.f} wants [key value], not {op.value!r:.100}")

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from maxq.checkers.counterexample import of_transactions
-from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Calls, CallsMaker
+from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Calls, CallsMaker, calls_of
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.judge import decide
 from maxq.checkers.linearizability.minimal import Smallest, smallest
@@ -93,19 +93,20 @@ def judge(
     """
     if isinstance(model, TransactionModel):
         return _judge_transactions(model, history, over, asked, how)
-    model = model.begun_with(how.initial)
+    model.begun_with(how.initial, calls_of(()))  # refused before an operation is
     taken = taken_of(model, history, how)
     dealt = sorted(taken.calls.items(), key=lambda pair: repr(pair[0]))
     if taken.others.open_names:
         return _nothing_known(model, taken, dealt)
     # One key that takes long does not keep the others from being decided: it waits.
-    first = [decide(model, calls, _some(over)) for _, calls in dealt]
-    less = _made_smaller(model, dealt, first, over)
+    of_key = [model.begun_with(how.initial, calls) for _, calls in dealt]
+    first = [decide(one, calls, _some(over)) for one, (_, calls) in zip(of_key, dealt, strict=True)]
+    less = _made_smaller(of_key, dealt, first, over)
     found = [
-        decide(model, calls, over) if one.name == OVER_BUDGET else one
-        for (_, calls), one in zip(dealt, first, strict=True)
+        decide(of_key[at], dealt[at][1], over) if one.name == OVER_BUDGET else one
+        for at, one in enumerate(first)
     ]
-    less = _made_smaller(model, dealt, found, over, less)
+    less = _made_smaller(of_key, dealt, found, over, less)
     keys = tuple(
         KeyJudged(key=key, calls=calls.size, decided=one, smallest=less.get(at))
         for at, ((key, calls), one) in enumerate(zip(dealt, found, strict=True))
@@ -130,7 +131,7 @@ def _some(over: Over) -> Over:
 
 
 def _made_smaller(
-    model: Model,
+    of_key: Sequence[Model],
     dealt: Sequence[tuple[Any, Calls]],
     found: Sequence[Decided],
     over: Over,
@@ -140,7 +141,7 @@ def _made_smaller(
     less = dict(known or {})
     bad = [at for at, one in enumerate(found) if one.valid is False and at not in less]
     for at in bad[: SHRUNK_MAX - len(less)]:
-        less[at] = smallest(model, dealt[at][1], found[at], over)
+        less[at] = smallest(of_key[at], dealt[at][1], found[at], over)
     return less
 
 
@@ -149,15 +150,20 @@ def _judge_transactions(
 ) -> ModelJudged:
     taking, others = Taking(model, history, how), Others()
     txns = model.columns(history, lambda begun, ended: others.add(taking, begun, ended))
+    txns = model.begun_with_all(how.initial, txns)
     found = model.judge(txns, asked, over)
     if others.open_names:
         found = msgspec.structs.replace(found, valid="unknown", unknown=others.why(model))
 
     def again(part: History) -> Judged:
-        return model.judge(model.columns(part), asked, over)
+        return model.judge(model.begun_with_all(how.initial, model.columns(part)), asked, over)
 
     part = of_transactions.smallest(history, found, again, over)
-    less = None if part is None else Smallest(part.begins, _decided(part.judged), over(), part.keys)
+    less = (
+        None
+        if part is None
+        else Smallest(part.begins, _decided(part.judged, _decided(found).name), over(), part.keys)
+    )
     key = KeyJudged(key=None, calls=txns.size, decided=_decided(found), smallest=less)
     unanswered = int((txns.outcome == OPEN).sum())
     return ModelJudged(
@@ -166,8 +172,10 @@ def _judge_transactions(
     )  # fmt: skip
 
 
-def _decided(found: Judged) -> Decided:
+def _decided(found: Judged, first: str = "") -> Decided:
+    """The verdict by its first anomaly, or the one of a name."""
     wrong = [a for a in found.anomalies if a.forbidden]
+    wrong.sort(key=lambda a: a.name != first)
     name, why, witness = (
         (wrong[0].name, wrong[0].why, wrong[0].witness) if wrong else ("", found.unknown, ())
     )

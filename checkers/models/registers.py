@@ -4,10 +4,22 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from maxq.checkers.linearizability.calls import FAILED, NOTHING, OPEN, Call, Calls, CallsMaker, Row
+import numpy as np
+
+from maxq.checkers.linearizability.calls import (
+    FAILED,
+    NEVER,
+    NOTHING,
+    OK,
+    OPEN,
+    Call,
+    Calls,
+    CallsMaker,
+    Row,
+)
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.exact import overwriting, registers
-from maxq.checkers.linearizability.model import ANYTHING, Client, Drawn, Model, State
+from maxq.checkers.linearizability.model import ANYTHING, SHOWN_FIRST, Client, Drawn, Model, State
 from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.shapes import frozen, keyed, pair_in
 from maxq.histories.op import Op
@@ -64,8 +76,9 @@ class CasRegister(Model):
         old = state if client.below(2) else client.below(9)
         return Drawn(registers.CAS, [old, value], [old, value], fails=old != state)
 
-    def begun_with(self, initial: Any) -> Model:
-        return self if initial is None else type(self)(frozen(initial))
+    def begun_with(self, initial: Any, calls: Calls) -> Model:
+        first = _first_shown(calls) if initial is SHOWN_FIRST else frozen(initial)
+        return self if first is None else type(self)(first)
 
     def __init__(self, initial: State = None) -> None:
         self.initial = initial
@@ -96,6 +109,19 @@ class CasRegister(Model):
             if value == first and type(value) is type(first):
                 return calls, code
         return calls._replace(values=[*calls.values, first]), len(calls.values)
+
+
+def _first_shown(calls: Calls) -> State:
+    """The first value that was shown before anybody began to write it."""
+    compares, reads = calls.of(registers.CAS), calls.of(registers.READ)
+    given = np.where(compares, calls.other, calls.argument)
+    shown = np.where(reads, calls.result, calls.argument)
+    earliest = np.full(len(calls.values) + 1, NEVER)  # the last is that of nil
+    writes = ~reads & (calls.outcome != FAILED)
+    np.minimum.at(earliest, given[writes], calls.begun[writes])
+    early = (calls.outcome == OK) & (reads | compares) & (calls.ended < earliest[shown])
+    first = np.flatnonzero(early)
+    return calls.values[shown[first[0]]] if len(first) and shown[first[0]] != NOTHING else None
 
 
 class StrictCasRegister(CasRegister):

@@ -8,11 +8,11 @@ overlap, and since most databases promise less than that.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from maxq.checkers.linearizability.calls import OPEN, Call, Row
-from maxq.checkers.linearizability.model import Client, Drawn, Model, State
+from maxq.checkers.linearizability.calls import OPEN, Call, Row, calls_of
+from maxq.checkers.linearizability.model import SHOWN_FIRST, Client, Drawn, Model, State
 from maxq.checkers.models import readings
 from maxq.checkers.models.shapes import frozen
-from maxq.checkers.transactions.columns import READ, Transactions, transactions_of
+from maxq.checkers.transactions.columns import READ, Transactions, transactions_of, with_first_shown
 from maxq.checkers.transactions.judged import Asked, Judged, judge_lists, judge_registers
 from maxq.checkers.transactions.levels import NAMES
 from maxq.histories.history import History
@@ -41,6 +41,17 @@ class TransactionModel(Model):
             HistoryError: a transaction has another shape.
         """
         return transactions_of(history, self.write, lists=self.lists, passed=passed)
+
+    def begun_with_all(self, initial: Any, txns: Transactions) -> Transactions:
+        """The transactions on keys that begin so (`begun_with`).
+
+        Raises:
+            ValueError: their keys begin with nil.
+        """
+        if initial is SHOWN_FIRST and not self.lists:
+            return with_first_shown(txns)
+        self.begun_with(initial, calls_of(()))
+        return txns
 
     def judge(self, txns: Transactions, asked: Asked, over: Any) -> Judged:
         """Judge transactions.

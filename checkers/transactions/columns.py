@@ -228,3 +228,15 @@ def transactions_of(
         if not maker.add(begun, ended):
             passed(begun, ended)
     return maker.done()
+
+
+def with_first_shown(t: Transactions) -> Transactions:
+    """The same, of registers that began with what was read of them and nobody wrote, where that is
+    one value and nobody read nil: it counts as nil."""
+    reads = ~t.writes & (t.length >= 0)
+    pack = t.key * max(len(t.values), 1) + t.value
+    unwritten = reads & (t.value != NOTHING) & ~np.isin(pack, pack[t.writes])
+    different = np.unique(pack[unwritten]) // max(len(t.values), 1)
+    keys, count = np.unique(different, return_counts=True)
+    began = np.setdiff1d(keys[count == 1], t.key[reads & (t.value == NOTHING)])
+    return t._replace(value=np.where(unwritten & np.isin(t.key, began), NOTHING, t.value))

@@ -124,7 +124,8 @@ Examples:
 @click.option(
     "--initial",
     metavar="VALUE",
-    help="for --model: what a register begins with, as EDN, such as 0; by default nil",
+    help="for --model: what a register begins with, as EDN, such as 0 (default: nil); any: what "
+    "was read of it first and nobody wrote",
 )
 @click.option(
     "--ignore",

@@ -1,14 +1,17 @@
 """What a file is, found from its first bytes; and the formats of other checkers' files.
 
 Jepsen's log has a line ``INFO  jepsen.util - 0 :invoke :write 3`` for each operation, in columns of
-tabs or spaces; other lines are passed over. Its ``history.txt`` has the same without what is before
-the process. JSON: one vector of Jepsen's maps, as elle-cli takes
-them. Texts of transactions on registers, without times (`maxq.histories.lines.sessions`): AWDIT's
-and Plume's. Everything else is a format of ours (``maxq.histories.store``) or Jepsen's EDN.
+tabs or spaces, today with the day and the thread before it; other lines are passed over. Its
+``history.txt`` has the same without what is before the process, Knossos' examples in brackets.
+
+JSON: one vector of Jepsen's maps, as elle-cli takes them. Texts of transactions on registers,
+without times (`maxq.histories.lines.sessions`): AWDIT's and Plume's. Everything else is a format of
+ours (``maxq.histories.store``) or Jepsen's EDN.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -28,10 +31,13 @@ WANTED = (
     "Plume, and .jsonl and .parquet of Max-Q's own (--format)"
 )
 _BARE = r"(\d+|:?nemesis)\s+:(invoke|ok|fail|info)"  # of history.txt, where no line is another
-_LOG = re.compile(rb"^(INFO\s+jepsen\.util - |%b\s+:)" % _BARE.encode())
+_HEAD = r"(?:\S+ \S+\s+)?INFO\b.*\bjepsen"  # of a line of a log: the day and the time, or none yet
+_LOG = re.compile(rf"{_HEAD}|\[?{_BARE}\s+:".encode())
 _RECORD = re.compile(rb"#[a-z][A-Za-z0-9_.]*\.[A-Za-z0-9]+\{")
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_LOG_LINE = re.compile(rf"^(?:INFO\s+jepsen\.util - (\S+)\s+:(\w+)|{_BARE})\s+:(\S+)\s+(.*)$")
+_LOG_LINE = re.compile(
+    rf"^(?:{_HEAD}\.util(?: -|:)?\s+(?:\[ \d+ \] )?(\S+)\s+:(\w+)|{_BARE})\s+:(\S+)\s+(.*)$"
+)
 
 
 def format_of(head: bytes) -> str:
@@ -84,7 +90,7 @@ def read_log(path: Path, progress: Progress = lambda _: None, held: Held = tuple
 def _log_ops(path: Path) -> Iterator[Op]:
     count = 0
     for number, line in enumerate(path.read_bytes().decode(errors="replace").splitlines(), 1):
-        match = _LOG_LINE.match(line)
+        match = _LOG_LINE.match(line[1:-1] if line.startswith("[") else line)
         if match is None:
             continue
         process, kind, f, value = (group for group in match.groups() if group is not None)
@@ -100,11 +106,13 @@ def _log_ops(path: Path) -> Iterator[Op]:
 
 
 def _value(kind: str, text: str) -> object:
-    forms = list(read_edn(text))
-    if len(forms) != 1:
+    if kind == "info":  # of a call without an answer it is why there is none
+        return None
+    forms = read_edn(text)
+    found = list(islice(forms, 1) if kind == "fail" else forms)  # behind it stands why
+    if len(found) != 1:
         raise HistoryError(f"not one value: {text:.100}")
-    # Of a call without an answer it is why there is none.
-    return None if kind == "info" else forms[0]
+    return found[0]
 
 
 def read_json(path: Path, progress: Progress = lambda _: None, held: Held = tuple) -> Sequence[Op]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from maxq.checkers.judgement.settled import Settled, settled
+from maxq.checkers.linearizability.model import SHOWN_FIRST
 from maxq.checkers.linearizability.search import OVER_BUDGET
 from maxq.checkers.linearizability.space import Over
 from maxq.checkers.models.intake import Intake
@@ -35,6 +36,9 @@ from maxq.histories.op import HistoryError, without_cycles
 from maxq.histories.store import StoredRun
 
 ROWS_MAX, EXAMPLE_MAX = 12, 20
+PHANTOM = "phantom"
+EARLY = (PHANTOM, "future-read")  # a value that may have been there at the beginning
+ANY = "any"  # first value: whatever was there
 FIRST_S = 3.0  # until it is said how far it has come
 COLUMNS = (("key", 2), ("calls", 1), ("found", 10))
 EXIT_CODES: dict[object, int] = {True: 0, False: 1, "unknown": 2}
@@ -82,7 +86,7 @@ class Asked(NamedTuple):
             HistoryError: the first value is no EDN.
         """
         try:
-            forms = list(read_edn(self.initial))
+            forms = [SHOWN_FIRST] if self.initial == ANY else list(read_edn(self.initial))
         except HistoryError as error:
             raise HistoryError(f"--initial {self.initial!r:.100}: {error}") from None
         if self.initial and len(forms) != 1:
@@ -317,6 +321,8 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
             on = len(key.smallest.keys)
             what = f", with what is on {on:,} key{'s' * (on > 1)}" if on else ""
             echo(f"minimal: {count:,} of {key.calls:,} transactions suffice{what}{_stopped(key)}")
+        if not asked.initial and may_have_begun_otherwise(judged):
+            echo("if keys began with what was read of them first: --initial any")
         _show_end(asked, judged, said.history)
         return
     found = [] if judged.why else [*judged.of(False), *judged.of("unknown")]
@@ -328,7 +334,9 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
     if said.example:
         _show_example(said, said.example, verbose=verbose)
     if not asked.initial and (value := first_value(said)) is not None:
-        echo(f"if {value} is what the register began with: --initial {value}")
+        several = [key for key in found if key.decided.name in EARLY][1:]
+        echo("if registers began with what was read of them first: --initial any" if several else
+             f"if {value} is what the register began with: --initial {value}")  # fmt: skip
     means = sorted({key.decided.by for key in judged.keys})
     counted = ", ".join(f"{sum(k.decided.by == by for k in judged.keys):,} by {by}" for by in means)
     unanswered = f"; {judged.open:,} calls were never answered" if judged.open else ""
@@ -345,11 +353,18 @@ def _show_end(asked: Asked, judged: ModelJudged, history: History) -> None:
     echo(one_line(f"repeat:  {pasted(asked.repeat())}"))
 
 
+def may_have_begun_otherwise(judged: ModelJudged) -> bool:
+    """Whether registers in transactions showed what nobody wrote."""
+    model, found = known_models()[judged.model], judged.transactions
+    registers = isinstance(model, TransactionModel) and not model.lists
+    return registers and found is not None and any(a.name == PHANTOM for a in found.anomalies)
+
+
 def first_value(said: Said) -> str | None:
     """What a register may have begun with: a value that was seen, and that nobody wrote."""
     known = known_models()[said.judged.model]
     key = said.example
-    if not isinstance(known, CasRegister) or key is None or key.decided.name != "phantom":
+    if not isinstance(known, CasRegister) or key is None or key.decided.name not in EARLY:
         return None
     shown = [said.history.completion(said.history[at]) for at in key.decided.witness]
     value = next((op.value for op in shown if op is not None), None)
