@@ -19,13 +19,12 @@ from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.quiescence import Lull, lulls
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.plugins import current, install, restored
-from maxq.harness.experiments.shrink_real import Shrinking
 from maxq.harness.experiments.simulate import Campaign, drawn, simulated
 from maxq.harness.run import judging
 from maxq.harness.run.replay import late, options_for, repeat, script_of
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
-from maxq.harness.schedule.format import Schedule, decode
+from maxq.harness.schedule.format import decode
 from maxq.harness.schedule.options import Options
 from maxq.histories.fault_facts import BUILT_IN
 from maxq.histories.grounds import RUN
@@ -138,7 +137,7 @@ def flaps(judged: Judged) -> list[tuple[str, bool]]:
     return [(f.f, f.holds) for f in faults(judged.stored.history) if "flap" in f.f]
 
 
-def test_a_run_with_it_is_replayed_to_the_byte_and_shrunk(named: None, tmp_path: Path) -> None:
+def test_a_run_with_it_is_replayed_to_the_byte(named: None, tmp_path: Path) -> None:
     """Also as performed: the same acts on the same nodes."""
     judged = run(tmp_path, 2, workload=("queue",))
     for performed in (False, True):
@@ -149,15 +148,6 @@ def test_a_run_with_it_is_replayed_to_the_byte_and_shrunk(named: None, tmp_path:
         journals = [(one.stored.path / "history.jsonl").read_bytes() for one in (judged, again)]
         assert performed or journals[0] == journals[1]
         assert late(script, again) == []
-
-    def perform(smaller: Schedule) -> list[str]:
-        done = simulated(smaller, options_for(smaller, "simulated"))
-        return [f.f for f in faults(done.history) if f.f == FACTS.strikes and f.holds]
-
-    script, _ = script_of(judged.stored.path)
-    found = Shrinking(FACTS.strikes, perform).shrink(script)
-    assert found.after == 1
-    assert {act.f for act in found.script.acts} <= {FACTS.strikes, *FACTS.heals}
 
 
 def test_seeds_draw_it_beside_their_own_faults(named: None, tmp_path: Path) -> None:

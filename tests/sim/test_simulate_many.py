@@ -53,7 +53,7 @@ def journal_of(folder: Path) -> list[SeedResult]:
 def test_seeds_are_told_and_the_same_command_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("simulate", "--seeds", "0..1", *ONE_JOB, "25s", "--store", str(tmp_path))
+    words = ("simulate", "--seeds", "0..1", *ONE_JOB, "10s", "--store", str(tmp_path))
     assert run_cli([*words]) == 0
     first = capsys.readouterr().out
     assert "verdicts: 2 valid" in first

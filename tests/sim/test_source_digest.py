@@ -11,7 +11,7 @@ from maxq.harness.run import provenance
 from maxq.harness.run.provenance import ELSEWHERE, MAXQ, PACKAGES
 
 LENGTH_MS = 6_000
-SEEDS = (0, 1, 6, 7, 12)  # with locks and registration, of whom two break something
+SEEDS = (1, 6)  # with locks and registration
 
 
 @pytest.fixture(scope="module")

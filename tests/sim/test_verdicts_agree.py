@@ -13,7 +13,7 @@ from benchmarks.verdicts import PROFILES, Said, contradictions, every, say
 from maxq.checkers.core.api import Anomaly, ClaimVerdict, Status, Verdict
 from maxq.checkers.judgement.runner import Results
 
-STRIDE = 113  # shares no factor with the number of profiles or of mutants
+STRIDE = 227  # shares no factor with the number of profiles or of mutants
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def test_something_was_found(said: Sequence[Said]) -> None:
     """Of nothing nothing could be denied."""
     assert {run.profile for run in said} == set(PROFILES)
     found = sum((Counter(run.found) for run in said), Counter[str]())
-    assert found["broken"] > 3
-    assert found["not promised"] > 3
+    assert found["broken"] > 1
+    assert found["not promised"] > 1
     assert not found["kept"]
 
 
