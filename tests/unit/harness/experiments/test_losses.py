@@ -61,7 +61,7 @@ def test_from_a_file_to_the_table_and_again(
     assert "=SYNC_FLUSH" not in first.out, "also where power is lost"
     assert [line.split()[1] for line in first.out.splitlines()[4:]] == ["kill", "power"]
     assert (tmp_path / "losses" / "losses.md").read_text() == first.out
-    assert "cluster of the files: 1 broker set, 3 replicas each, 3 controllers" in first.err
+    assert "cluster from your files: 1 broker set, 3 replicas each, 3 controllers" in first.err
     assert "not taken from the files: brokerName (names are Max-Q's)" in first.err
     assert run_cli(words) in (0, 2)
     again = capsys.readouterr()
