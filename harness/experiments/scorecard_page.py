@@ -61,7 +61,7 @@ th,td{border:1px solid light-dark(#ccc,#444);padding:.3rem .55rem;text-align:lef
 vertical-align:top;font-variant-numeric:tabular-nums}
 td.broken{background:light-dark(#fbd5d0,#5c1f1a)}td.kept{background:light-dark(#dcf2dc,#1d3b1f)}
 td.other{color:light-dark(#666,#999)}code{font-size:.92em;overflow-wrap:anywhere}
-td.measured{background:light-dark(#fdf0cf,#4a3c12)}
+td.measured{background:light-dark(#fdf0cf,#4a3c12)}td[class]{white-space:nowrap}
 """
 
 
