@@ -43,13 +43,13 @@ def stories() -> Iterator[tuple[str, str, Anomaly]]:
 
 def main() -> None:
     print("# What a broken promise reads like\n")
-    print("Written by `python -m benchmarks.stories`: brokers and controllers that are wrong on")
-    print("purpose, each under the schedule that is known to show it, in the simulator; of each")
-    print("kind of anomaly the first.")
+    print("Written by `python -m benchmarks.stories`. Brokers and controllers that are wrong on")
+    print("purpose run in the simulator, each under the schedule that is known to show it. Of each")
+    print("kind of anomaly the first is shown.")
     for mutant, command, anomaly in stories():
         operations = ", ".join(map(str, anomaly.ops))
         print(f"\n## {anomaly.claim} {anomaly.name}\n")
-        print(textwrap.fill(anomaly.story, 100))
+        print(textwrap.fill(anomaly.story, 100, break_on_hyphens=False))
         print(f"\nMutant `{mutant}`, operations {operations}. Again, by\n")
         print(f"```sh\n{command}\n```")
 

@@ -205,14 +205,14 @@ def finding_of(s: Served, context: Context) -> tuple[str, dict[str, object], tup
     w, t = s.window, s.tried
     members = list(w.reported.members) if w.reported is not None else []
     known = (
-        f"its SyncStateSet was {listed(members)} ({w.reported.node}, op {w.reported.at})"
+        f"Its SyncStateSet was {listed(members)} ({w.reported.node}, op {w.reported.at})."
         if w.reported is not None
-        else "all its replicas were among them, so that every member of its SyncStateSet was"
+        else "All its replicas were among them, so every member of its SyncStateSet was."
     )
     said = (
         f"Broker set {w.set}: from {_s(w.time.at_ns)} (op {w.time.at}) to {_s(w.time.until_ns)} "
-        f"(op {w.time.until}) nothing more happened to the cluster; {listed(w.sound)} ran and were "
-        f"connected, and {known}. {_none_succeeded(s, context)}"
+        f"(op {w.time.until}) nothing more happened to the cluster. {listed(w.sound)} ran and were "
+        f"connected. {known} {_none_succeeded(s, context)}"
     )
     detail: dict[str, object] = {
         "set": w.set,
@@ -236,8 +236,8 @@ def lost_of(
     said = (
         f"Broker set {w.set}: {lost.node} led by the name servers' routes, and was silent since "
         f"the {lost.fault.f} of op {lost.fault.begun}. From {_s(w.time.at_ns)} (op {w.time.at}) to "
-        f"{_s(w.time.until_ns)} (op {w.time.until}) nothing more happened to the cluster; "
-        f"{listed(w.sound)} ran and were connected, and the last acknowledged message shows that "
+        f"{_s(w.time.until_ns)} (op {w.time.until}) nothing more happened to the cluster. "
+        f"{listed(w.sound)} ran and were connected. The last acknowledged message shows that "
         f"one of them was in the SyncStateSet. But {lost.namesrv} lists {listed_as} as master "
         f"(op {lost.at}). {_none_succeeded(s, context)}"
     )

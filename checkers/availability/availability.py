@@ -159,7 +159,7 @@ def _is_member(
     members = known.listed(name, v.view.sync_state_set)
     called, master = known.called(name, who.id), known.one(name, v.view.master)
     said = (
-        f"Broker set {name}: {who.node} ({called}) runs (op {alive.at}), but "
+        f"Broker set {name}: {who.node} ({called}) runs (op {alive.at}). But "
         f"{_s(v.begun_ns - rest.at_ns)} after everything was healed the SyncStateSet is {members} "
         f"({v.node}, op {v.at}; epoch {v.view.sync_state_set_epoch} of master {master}). It "
         "takes no part in what is acknowledged, and cannot be elected."
@@ -208,9 +208,9 @@ def _stayed(stayed: Stayed, known: KnownBy) -> Found:
     members = known.listed(silence.set, v.view.sync_state_set)
     said = (
         f"Broker set {silence.set}: {silence.node} ({called}) was silent since the "
-        f"{silence.fault.f} of op {silence.since}, and {_s(stayed.for_ns)} after anything last "
+        f"{silence.fault.f} of op {silence.since}. {_s(stayed.for_ns)} after anything last "
         f"happened it is still in the SyncStateSet {members} ({v.node}, op "
-        f"{v.at}), although master {stayed.alive.view.node} ran (op {stayed.alive.at}) and "
+        f"{v.at}). Master {stayed.alive.view.node} ran (op {stayed.alive.at}) and "
         "controllers answered. Meanwhile nothing can be acknowledged by all members."
     )
     detail = {
@@ -230,9 +230,9 @@ def _not_replaced(stayed: Stayed, known: KnownBy) -> Found:
     called = known.called(silence.set, silence.id)
     said = (
         f"Broker set {silence.set}: {silence.node} ({called}) led, and was silent since "
-        f"the {silence.fault.f} of op {silence.since}; {_s(stayed.for_ns)} after anything last "
-        f"happened it is still the master of epoch {v.view.master_epoch} ({v.node}, op {v.at}), "
-        f"although {stayed.alive.view.node} of the SyncStateSet ran (op {stayed.alive.at}) and "
+        f"the {silence.fault.f} of op {silence.since}. {_s(stayed.for_ns)} after anything last "
+        f"happened it is still the master of epoch {v.view.master_epoch} ({v.node}, op {v.at}). "
+        f"{stayed.alive.view.node} of the SyncStateSet ran (op {stayed.alive.at}) and "
         "controllers answered. Nothing can be written meanwhile."
     )
     detail = {

@@ -129,10 +129,10 @@ class _Watch:
         now = "nobody" if after.view.master is None else new
         said = (
             f"Broker set {name}: {ran.view.node} led in epoch {before.view.master_epoch} "
-            f"({before.node}, op {before.at}) and ran (op {ran.at}); {after.node}, which led the "
+            f"({before.node}, op {before.at}) and ran (op {ran.at}). {after.node}, which led the "
             f"controllers all the while, has {now} as master of epoch {after.view.master_epoch} "
             f"(op {after.at}). For {bound_s:g} s before nothing had struck or parted the master "
-            "and the controllers, most of its set could reach it, and nobody had ordered an "
+            "and the controllers. Most of its set could reach it, and nobody had ordered an "
             "election."
         )
         detail = {"set": name, "node": ran.view.node, "epoch": after.view.master_epoch}

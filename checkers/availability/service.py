@@ -295,15 +295,15 @@ def _not_served(
     if len(served) == len(probes):
         after_ns = max(served) - rest.at_ns
         how = (
-            f"only {_s(after_ns)} later {PROBE_STREAK} messages in a row were taken and given back"
+            f"Only {_s(after_ns)} later {PROBE_STREAK} messages in a row were taken and given back"
         )
     else:
         after_ns = last_ns - rest.at_ns
-        how = f"of {tries} messages that a probe sent within {_s(after_ns)} {taken} were taken"
+        how = f"A probe sent {tries} messages within {_s(after_ns)}: {taken} were taken"
         how += f", and never {PROBE_STREAK} in a row were taken and given back"
     said = (
         f"Everything was healed by {_s(rest.at_ns)}, and {_s(context.recovery_ns)} later {what} "
-        f"{listed(keys)}{of} {'was' if len(keys) == 1 else 'were'} not served: {how}."
+        f"{listed(keys)}{of} {'was' if len(keys) == 1 else 'were'} not served. {how}."
     )
     unread = all(p.acknowledged and not p.read for _, p in probes)
     answer, often = _most(probes, reads=unread)
@@ -352,7 +352,7 @@ def _by_wait(case: Case, context: Context, rest: Interval, found: Awaited, done:
     else:
         said = (
             f"Everything was healed at {_s(rest.at_ns)}, but {_s(context.recovery_ns)} were not "
-            f"enough: after {found.after_ms / 1000:.1f} s of waiting (op {done.index}) there "
+            f"enough. After {found.after_ms / 1000:.1f} s of waiting (op {done.index}) there "
             f"{'was only then' if found.holds else 'was not yet'} a master of each broker set that "
             "answers."
         )

@@ -20,8 +20,8 @@ from maxq.histories.op import HistoryError, Op
 
 TEXT_MAX = 160  # characters of a value quoted from the history
 _ALREADY = {
-    "lost-write": "and no ok poll ever returned it, although reading went on past its place",
-    "lost-tail": "and it is not in the log that was read to its confirmed end afterwards",
+    "lost-write": "No ok poll ever returned it, although reading went on past its place",
+    "lost-tail": "It is not in the log that was read to its confirmed end afterwards",
 }
 
 
@@ -55,7 +55,7 @@ class Storyteller:
         verb = "acknowledged" if sent.type == "ok" else "stored"
         text = (
             f"{self._acknowledger(sent)} {verb} value {d['value']} of queue {finding.key} at "
-            f"{_offset(d)}, {when(sent)} (op {sent.index}), {_ALREADY[finding.name]}."
+            f"{_offset(d)}, {when(sent)} (op {sent.index}). {_ALREADY[finding.name]}."
         )
         return text + "".join(f" {self._op(i)}." for i in finding.ops if i != sent.index)
 
@@ -86,13 +86,13 @@ class Storyteller:
         # Of faults elsewhere nothing is said but that they were.
         earlier = any(_ended(act) < index for act in self._acts)
         later = any(_ended(act) > index for act in self._acts)
-        first = f"No fault before op {index} {struck}" if earlier else ""
+        first = f"No fault before op {index} {struck}." if earlier else ""
         if before is not None:
-            first = f"The last fault before op {index} was the {self.act(before)}"
-        then = f"none after it {struck}" if later else "none came after it"
+            first = f"The last fault before op {index} was the {self._told(before)}"
+        then = f"None after it {struck}." if later else "None came after it."
         if after is not None:
-            then = f"the next after it was the {self.act(after)}"
-        text = f"{first or f'There was no fault before op {index}'}; {then}."
+            then = f"The next after it was the {self._told(after)}"
+        text = f"{first or f'There was no fault before op {index}.'} {then}"
         others = [act for act in self._at_work(index, claim, of) if act is not before]
         told = "; the ".join(self._done(act) for act in others)
         return f"{text} Also in effect then: the {told}." if told else text
@@ -121,12 +121,20 @@ class Storyteller:
         said = self._done(act)
         if act.fault.passes:
             return said
-        heals = {heal.ended: heal for heal in act.healed.values() if heal.ended is not None}
-        if not heals:
+        last, more = _last_heal(act)
+        if last is None:
             return f"{said}, never undone"
-        last = heals[max(heals)]
-        more = "at the latest " if len(heals) > 1 else ""
-        return f"{said}, undone {more}by the {_healing(last)}"
+        return f"{said}, undone {'at the latest ' if more else ''}by the {_healing(last)}"
+
+    def _told(self, act: Act) -> str:
+        """The same of an act that was done, in sentences."""
+        said = f"{self._done(act)}."
+        if act.fault.passes:
+            return said
+        last, more = _last_heal(act)
+        if last is None:
+            return f"{said} Nothing undid it."
+        return f"{said} The {_healing(last)} undid {'the last of it' if more else 'it'}."
 
     def _done(self, act: Act) -> str:
         return _action(self._history[_ended(act)], cut=act.effect == "cut")
@@ -137,6 +145,12 @@ class Storyteller:
             return ""
         op = self._history[index]
         return f" ({when(op).removeprefix('at ')}, op {index})"
+
+
+def _last_heal(act: Act) -> tuple[Fault | None, bool]:
+    """What undid an act last, and whether something had undone a part of it before."""
+    heals = {heal.ended: heal for heal in act.healed.values() if heal.ended is not None}
+    return (heals[max(heals)] if heals else None), len(heals) > 1
 
 
 class Reign(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from maxq.checkers.core.api import Anomaly, Harm
-from maxq.checkers.core.titles import titled
+from maxq.checkers.core.titles import TITLES, titled
 from maxq.checkers.evidence.acts import Act, acts_of
 from maxq.checkers.evidence.harms import symptom_of
 from maxq.checkers.evidence.story import concerns
@@ -154,12 +154,14 @@ def _known(anomalies: Sequence[Anomaly], known: Callable[[Anomaly], str]) -> tup
 
 def known_lines(rows: Sequence[Row]) -> Iterator[str]:
     """What is known of findings, each text once, with the claims that it is about."""
-    about: dict[str, dict[str, None]] = {}
+    about: dict[str, set[str]] = {}
     for row in rows:
         for text in row.known:
-            about.setdefault(text, {}).update(dict.fromkeys(row.claims))
+            about.setdefault(text, set()).update(row.claims)
     for text, claims in about.items():
-        yield f"known: {titled(list(claims))}: {text.removeprefix('known: ')}"
+        ours = [claim for claim in TITLES if claim in claims]  # the gravest first
+        graver_first = [*ours, *sorted(claims.difference(ours))]
+        yield f"known: {text.removeprefix('known: ')}: {titled(graver_first)}"
 
 
 def faults_in_short(history: History) -> list[str]:

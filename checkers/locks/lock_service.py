@@ -291,7 +291,7 @@ def _nobody_grants(key: int, streak: Sequence[Asked], granted_ns: int) -> Found:
     ops = tuple(row.op.index for row in streak)
     for_ns = streak[-1].op.time - granted_ns
     said = (
-        f"The lock of queue {key} was granted to nobody for {for_ns / 1e9:.1f} s, and "
+        f"The lock of queue {key} was granted to nobody for {for_ns / 1e9:.1f} s. "
         f"{len(streak)} requests in a row to brokers that run (ops {ops[0]} to {ops[-1]}) failed. "
         "They are a majority of their set; nobody is cut off, another member is silent."
     )
@@ -303,8 +303,8 @@ def _alone(key: int, row: Asked, begun: int) -> Found:
     broker = node_of(row.op.ext or {})
     said = (
         f"The lock of queue {key} was granted to process {row.process} by {broker} (op "
-        f"{row.op.index}, asked for in op {begun}), while so many of its set had ended or were "
-        "held that those which ran were no majority."
+        f"{row.op.index}, asked for in op {begun}). So many of its set had ended or were "
+        "held then that those which ran were no majority."
     )
     detail = {"key": key, "processes": [row.process], "broker": broker}
     return Found("L7", "granted-without-quorum", (row.op.index,), said, detail)
@@ -312,8 +312,8 @@ def _alone(key: int, row: Asked, begun: int) -> Found:
 
 def _expired(key: int, asked: Activity, known: Known) -> Found:
     said = (
-        f"The lock of queue {key} was refused to process {asked.process} (op {asked.at}), although "
-        f"nobody else had asked for it for {known.lease_ns / 1e9:g} s, longer than its lease."
+        f"The lock of queue {key} was refused to process {asked.process} (op {asked.at}). Nobody "
+        f"else had asked for it for {known.lease_ns / 1e9:g} s, longer than its lease."
     )
     detail = {"key": key, "processes": [asked.process]}
     return Found("L8", "expired-lock-kept", (asked.at,), said, detail)
@@ -322,9 +322,9 @@ def _expired(key: int, asked: Activity, known: Known) -> Found:
 def _released(key: int, released: Activity, asked: Activity) -> Found:
     apart_ns = asked.inv_ns - released.ret_ns
     said = (
-        f"The lock of queue {key} was refused to process {asked.process} (op {asked.at}), which "
-        f"asked for it {apart_ns / 1e9:.3f} s after process {released.process}, its only holder, "
-        f"had given it back (op {released.at})."
+        f"The lock of queue {key} was refused to process {asked.process} (op {asked.at}). Process "
+        f"{released.process}, its only holder, had given it back {apart_ns / 1e9:.3f} s before "
+        f"(op {released.at})."
     )
     detail = {
         "key": key,

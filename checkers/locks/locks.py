@@ -230,10 +230,10 @@ Completions = Mapping[int, Op]
 def _soon(completions: Completions, key: int, found: TooSoon, apart_ns: int) -> Found:
     a, b = found.a, found.b
     said = (
-        f"The lock of queue {key} was granted to process {a.process} ({_cited(completions, a)}) "
-        f"and to process {b.process} ({_cited(completions, b)}). The two grants are at most "
-        f"{_s(found.apart_ns_max)} apart, must be {_s(apart_ns)} apart, and no release was asked "
-        "for in between: a broker gave away a lock that it, or its quorum, had given already."
+        f"The lock of queue {key} was granted to process {a.process} ({_cited(completions, a)}). "
+        f"It was granted to process {b.process} too ({_cited(completions, b)}). The two grants are "
+        f"at most {_s(found.apart_ns_max)} apart, must be {_s(apart_ns)} apart, and no release was "
+        "asked for in between. A broker gave away a lock that it, or its quorum, had given already."
     )
     detail = {
         "key": key,
@@ -250,9 +250,10 @@ def _by_one(
     a, b = found.a, found.b
     said = (
         f"The broker at {broker} granted the lock of queue {key} to process {a.process} "
-        f"({_cited(completions, a)}) and to process {b.process} ({_cited(completions, b)}). These "
-        f"grants are at most {_s(found.apart_ns_max)} apart, must be {_s(apart_ns)} apart, and no "
-        "release was asked for at that broker in between, nor did its process end."
+        f"({_cited(completions, a)}). It granted it to process {b.process} too "
+        f"({_cited(completions, b)}). These grants are at most {_s(found.apart_ns_max)} apart, and "
+        f"must be {_s(apart_ns)} apart. No release was asked for at that broker in between, nor "
+        "did its process end."
     )
     detail = {
         "key": key,
@@ -268,8 +269,8 @@ def _overlap(completions: Completions, key: int, found: Overlap) -> Found:
     a, b = found.a, found.b
     said = (
         f"Processes {a.process} and {b.process} held the lock of queue {key} both for "
-        f"{_s(found.for_ns)}: {a.process} relied on its grant ({_cited(completions, a)}), neither "
-        f"released nor run out, when {b.process} was granted it ({_cited(completions, b)}). Both "
+        f"{_s(found.for_ns)}. {a.process} relied on its grant ({_cited(completions, a)}), neither "
+        f"released nor run out. Then {b.process} was granted it ({_cited(completions, b)}). Both "
         "consume the queue, and its order is gone."
     )
     detail = {"key": key, "processes": [a.process, b.process], "for-ns": found.for_ns}

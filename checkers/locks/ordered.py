@@ -180,7 +180,7 @@ def _within(time: Interval, grant: Grant) -> bool:
 
 def _beside(key: int, holder: Grant, read: Read) -> Found:
     said = (
-        f"Process {read.process} was given messages of queue {key} (op {read.at}) while process "
+        f"Process {read.process} was given messages of queue {key} (op {read.at}). Process "
         f"{holder.process} relied on its lock, granted {(read.inv_ns - holder.ret_ns) / 1e9:.3f} s "
         f"before (op {holder.at}), neither given back nor run out. Two clients consume the queue, "
         "and its order is gone."
@@ -193,8 +193,8 @@ def _lasting(key: int, found: Overlap, brokers: Mapping[int, str | None]) -> Fou
     a, b = found.a, found.b
     said = (
         f"Process {a.process} (op {a.at}, by {brokers[a.at]}) and process {b.process} (op {b.at}, "
-        f"by {brokers[b.at]}) held the lock of queue {key} both for {found.for_ns / 1e9:.3f} s, "
-        "although nothing had been done to brokers and name servers for longer than a master takes "
+        f"by {brokers[b.at]}) held the lock of queue {key} both for {found.for_ns / 1e9:.3f} s. "
+        "Nothing had been done to brokers and name servers for longer than a master takes "
         "to return and clients to follow it."
     )
     detail = {"key": key, "processes": [a.process, b.process], "for-ns": found.for_ns}

@@ -303,7 +303,7 @@ def _forgotten(key: int, last: Completed, row: Completed) -> Found:
         "consumer-offset-regressed",
         (last.op.index, row.op.index),
         f"Group {key} committed offset {was} ({when(last.op)}), and later got {offset} "
-        f"({when(row.op)}) by {broker}, although nothing was wrong for long enough in between for "
+        f"({when(row.op)}) by {broker}. In between nothing was wrong for long enough for "
         "every replica to copy it.",
         {"key": key, "committed": was, "fetched": offset, "broker": broker},
     )

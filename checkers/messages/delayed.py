@@ -250,7 +250,7 @@ def _by_process(reads: Sequence[Read]) -> Iterator[list[Read]]:
 def _once_more(m: Sent, first: Read, read: Read) -> Found:
     said = (
         f"Message {m.value} was delivered (op {first.op.index}), and again (op {read.op.index}) by "
-        f"a broker of set {m.set}, though all of them had long written down that it was."
+        f"a broker of set {m.set}. All of them had long written down that it was."
     )
     ops = (m.begun, first.op.index, read.op.index)
     return Found("E5", "delayed-again", ops, said, {"value": m.value, "set": m.set})
@@ -287,7 +287,7 @@ def _lost(
 def _never_after_return(m: Sent) -> Found:
     said = (
         f"Message {m.value}, acknowledged by broker set {m.set} (op {m.at}) and to wait for "
-        f"{m.delay_ns / 1e9:g} s, was on its master's disk alone when that went away. The master "
+        f"{m.delay_ns / 1e9:g} s, was on its master's disk alone when that left. The master "
         "came back, and the message was never delivered: no queue of any set has it at the end."
     )
     detail = {"value": m.value, "set": m.set, "byte": m.byte}
@@ -297,7 +297,7 @@ def _never_after_return(m: Sent) -> Found:
 def _never(m: Sent) -> Found:
     said = (
         f"Message {m.value}, acknowledged by broker set {m.set} (op {m.at}) and to wait for "
-        f"{m.delay_ns / 1e9:g} s, was never delivered: no queue of any set has it at the end."
+        f"{m.delay_ns / 1e9:g} s, was never delivered. No queue of any set has it at the end."
     )
     return Found("E1", "delayed-lost", (m.begun, m.at), said, {"value": m.value, "set": m.set})
 
@@ -336,7 +336,7 @@ def _was_read_before(told: Told, m: Sent, lull: Lull) -> bool:
 def _overdue(m: Sent, last: Read, seconds: float) -> Found:
     said = (
         f"Message {m.value} of broker set {m.set} (op {m.at}), whose master was gone, was due for "
-        f"{seconds:.1f} s, and in no queue of any set when all were read (op {last.op.index}): the "
+        f"{seconds:.1f} s. No queue of any set had it when all were read (op {last.op.index}). The "
         "slave that acted did not send it on."
     )
     detail = {"value": m.value, "set": m.set, "late": seconds}

@@ -226,7 +226,7 @@ def _too_often(told: Told, acts: Sequence[Act], acting_ns: int, case: Case) -> N
         if times > allowed:
             said = (
                 f"Message {value}, whose transaction was committed once, was delivered {times} "
-                f"times (op {last} the last), and no more than {allowed} can follow from what "
+                f"times (op {last} the last). No more than {allowed} can follow from what "
                 "brokers and clients could not know."
             )
             detail = {"value": value, "times": times, "allowed": allowed, "set": half.set}
@@ -285,7 +285,7 @@ def _never(half: Half, ended: int | None, met: int | None) -> Found:
     how = asked if ended is None else "whose commit was acknowledged"
     said = (
         f"Message {half.value}, of a transaction that broker set {half.set} has (op {half.at}) and "
-        f"{how}, was never delivered: no queue of any set has it at the end."
+        f"{how}, was never delivered. No queue of any set has it at the end."
     )
     detail = {"value": half.value, "set": half.set}
     if ended is not None:
@@ -322,9 +322,9 @@ def _late(
 
 def _overdue(half: Half, last: Read) -> Found:
     said = (
-        f"Message {half.value} of a committed transaction of broker set {half.set} (op {half.at}), "
-        f"whose master was gone, was in no queue of any set when all were read (op "
-        f"{last.op.index}): the slave that acted did not move it, or nobody was asked."
+        f"The master of broker set {half.set} was gone, and message {half.value} of a committed "
+        f"transaction (op {half.at}) was in no queue of any set when all were read (op "
+        f"{last.op.index}). The slave that acted did not move it, or nobody was asked."
     )
     detail = {"value": half.value, "set": half.set}
     return Found("E7", "half-late", (half.begun, half.at, last.op.index), said, detail)

@@ -120,9 +120,9 @@ def _found(history: History, trims: Sequence[Trim], m: Missing) -> Found:
     by = "" if old is None else f" (the log of {old.node} got old at op {old.begun})"
     said = (
         f"Queue {m.key}: {len(m.sent):,} acknowledged messages at offsets {first.offset} to "
-        f"{last.offset} are gone, the first of them acknowledged by {node or 'a broker'} "
+        f"{last.offset} are gone. {node or 'A broker'} acknowledged the first of them "
         f"{when(history[first.op])} (op {first.op}). A reader that began at the queue's first "
-        f"offset was given {m.first} first (op {m.reread.end.op}), and only what lies before "
+        f"offset was given {m.first} first (op {m.reread.end.op}). Only what lies before "
         f"offset {m.young} was older than its retention{by}."
     )
     detail = {

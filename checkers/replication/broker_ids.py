@@ -358,8 +358,8 @@ def _strangers(name: str, last: SetSighting, ids: frozenset[int], excused: int) 
     for broker_id in strange:
         said = (
             f"Broker set {name}: {last.node} has id {broker_id} registered at "
-            f"{table[broker_id]} (op {last.at}), and no broker of the history ever held it; "
-            f"held were {listed(sorted(ids))}{others}. A broker was given an id and forgot it."
+            f"{table[broker_id]} (op {last.at}), and no broker of the history ever held it. "
+            f"Held were {listed(sorted(ids))}{others}. A broker was given an id and forgot it."
         )
         detail = {"set": name, "id": broker_id, "held": sorted(ids), "excused": excused}
         yield Found("S2", "ghost-replica", (last.at,), said, detail)

@@ -109,10 +109,10 @@ def _behind(name: str, era: Era, reported: Said, member: Said) -> Found:
     v, first, last = era.first.view, era.first, era.last
     said = (
         f"Broker set {name}: {member.view.node} (broker {member.view.id}) has its log to byte "
-        f"{member.view.end} (op {member.at}), and master {reported.view.node} had confirmed all to "
+        f"{member.view.end} (op {member.at}). Master {reported.view.node} had confirmed all to "
         f"byte {reported.view.confirmed} before (op {reported.at}). The SyncStateSet was "
         f"{listed(v.sync_state_set)} all the while (epoch {v.sync_state_set_epoch}: {first.node}, "
-        f"op {first.at}; {last.node}, op {last.at}): should {member.view.node} be elected, what "
+        f"op {first.at}; {last.node}, op {last.at}). Should {member.view.node} be elected, what "
         "was acknowledged is lost."
     )
     detail = {

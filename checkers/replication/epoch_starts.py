@@ -50,7 +50,7 @@ def _moved(name: str, epoch: int, before: tuple[int, Said], after: tuple[int, Sa
     said = (
         f"Broker set {name}: epoch {epoch} begins at byte {x} by {a.view.node} (op {a.at}), and at "
         f"byte {y} by {b.view.node} (op {b.at}). Replicas find by such begins where their logs "
-        "part: the next change of master will cut one of them at the wrong place, or not at all."
+        "part. The next change of master will cut one of them at the wrong place, or not at all."
     )
     detail = {
         "set": name,

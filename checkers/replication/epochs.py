@@ -233,8 +233,8 @@ def _went_back(name: str, group: Seen, claim: str, anomaly: str, epoch: Epoch) -
             continue
         a = highest[before - 1]
         said = (
-            f"Broker set {name}: the {word} went back from {epoch(a)} to {epoch(b)}: {a.node} "
-            f"reported {_state(a)} in op {a.at}, and after that {b.node} reported {_state(b)} in "
+            f"Broker set {name}: the {word} went back from {epoch(a)} to {epoch(b)}. {a.node} "
+            f"reported {_state(a)} in op {a.at}. After that {b.node} reported {_state(b)} in "
             f"op {b.at}. What was decided in between is forgotten, and its number will be used "
             "again."
         )
@@ -252,7 +252,7 @@ def _forgotten(
             continue
         a = max(before, key=_master_epoch)
         said = (
-            f"Broker set {name}: {a.node} reported {_state(a)} in op {a.at}, and after that "
+            f"Broker set {name}: {a.node} reported {_state(a)} in op {a.at}. After that "
             f"{b.node} leads and knows of no such set (op {b.at}). Its epochs and ids start over."
         )
         detail = {"set": name, "epochs": [_master_epoch(a), None], "nodes": [a.node, b.node]}
@@ -297,8 +297,8 @@ def _forks(name: str, seen: Seen) -> Iterator[Found]:
 def _fork(name: str, a: SetSighting, b: SetSighting) -> Found:
     number = a.view.sync_state_set_epoch
     said = (
-        f"Broker set {name}: two states under one SyncStateSet epoch {number}: {a.node} reported "
-        f"{_state(a)} in op {a.at}, and {b.node} reported {_state(b)} in op {b.at}. Each change "
+        f"Broker set {name}: two states under one SyncStateSet epoch {number}. {a.node} reported "
+        f"{_state(a)} in op {a.at}. {b.node} reported {_state(b)} in op {b.at}. Each change "
         "has a number of its own, so two histories were decided."
     )
     detail = {

@@ -101,9 +101,9 @@ def _found(key: Epoch, node: str, length: int, at: int, first: tuple[int, int]) 
     name, epoch, start = key
     before, seen = first
     said = (
-        f"Broker set {name}: no client sent a message, but epoch {epoch} from {start} on, of "
-        f"which its master first said that it has {before} bytes (op {seen}), has {length} in "
-        f"{node} (op {at})."
+        f"Broker set {name}: no client sent a message, but epoch {epoch} from {start} on grew. "
+        f"Its master first said that it has {before} bytes (op {seen}), and {node} has {length} "
+        f"(op {at})."
     )
     detail = {"set": name, "epoch": epoch, "start": start, "node": node, "bytes": [before, length]}
     return Found("S11b", "written-by-nobody", (seen, at), said, detail)

@@ -100,8 +100,8 @@ def two_masters(name: str, epoch: int, claimants: list[Claimant]) -> Iterator[Fo
             continue
         a = next(c for p in parties for c in p if _differ(c, b))
         said = (
-            f"Broker set {name} has two masters in epoch {epoch}: {a.said}; and {b.said}. Both may "
-            "write under one epoch, and no replica can distinguish their logs."
+            f"Broker set {name} has two masters in epoch {epoch}. One is {a.said}. The other is "
+            f"{b.said}. Both may write under one epoch, and no replica can distinguish their logs."
         )
         detail = {
             "set": name,

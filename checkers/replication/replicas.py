@@ -360,9 +360,10 @@ def _parted(name: str, parting: Parting, *, pairs: bool) -> Found:
     if pairs:
         how = "differ"
         why = "Without epochs the two cannot notice it, and nothing will fix it."
+    where = f"{parting.said[0].upper()}{parting.said[1:]}"
     said = (
-        f"Broker set {name}: the logs of {a.node} and {b.node} {how}: {parting.said} "
-        f"({a.node} holds it to byte {a.end}, op {parting.a.at}; {b.node} to byte {b.end}, op "
+        f"Broker set {name}: the logs of {a.node} and {b.node} {how}. {where}. "
+        f"{a.node} holds it to byte {a.end} (op {parting.a.at}), {b.node} to byte {b.end} (op "
         f"{parting.b.at}). {why}"
     )
     detail = {
@@ -391,7 +392,7 @@ def _lists_differ(name: str, still: Sequence[Store]) -> Iterator[Found]:
         x, y = (f"epoch {s[0]} in bytes {s[1]}-{s[2]}" if s else "nothing more" for s in other)
         said = (
             f"Broker set {name}: {a.node} and {b.node}, both in the SyncStateSet and at rest, "
-            f"disagree on epochs of bytes that both hold: {a.node} has {x}, {b.node} {y}. The next "
+            f"disagree on epochs of bytes that both hold. {a.node} has {x}, {b.node} {y}. The next "
             "change of master will cut one of them at the wrong place."
         )
         detail = {
@@ -443,9 +444,9 @@ def _lost(name: str, m: Acked, lacking: Sequence[Store], instead: object) -> Fou
     by = f"{m.node or 'a broker'}{'' if epoch is None else f' in epoch {epoch}'}"
     other = "" if instead is None else f"; value {instead} stands there"
     said = (
-        f"Broker set {name}: value {m.value} of queue {m.key} at offset {m.offset}, acknowledged "
-        f"by {by} {when(m.op)} (op {m.op.index}), is not in the log of {listed(nodes)}{other}, "
-        "although in the SyncStateSet: should it be elected, the message is lost."
+        f"Broker set {name}: {by} acknowledged value {m.value} of queue {m.key} at offset "
+        f"{m.offset}, {when(m.op)} (op {m.op.index}). It is not in the log of {listed(nodes)}"
+        f"{other}. These are in the SyncStateSet: should one be elected, the message is lost."
     )
     detail = {
         "set": name,

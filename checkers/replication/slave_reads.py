@@ -78,7 +78,7 @@ def _ahead(name: str, slave: Said, master: Said) -> Found:
     epoch = v.epochs[-1].epoch
     said = (
         f"Broker set {name}: {v.node} (broker {v.id}), a slave of epoch {epoch}, lets consumers "
-        f"read to byte {v.confirmed} (op {slave.at}), and after that its master {m.node} had "
+        f"read to byte {v.confirmed} (op {slave.at}). After that its master {m.node} had "
         f"confirmed all to byte {m.confirmed} (op {master.at}). What is beyond is not with every "
         "member of the SyncStateSet: it may be read now, and be gone with the next master."
     )

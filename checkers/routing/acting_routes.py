@@ -177,8 +177,8 @@ def _otherwise(shown: Shown, topic: str) -> str:
 def _found(claim: str, wrong: str, both: tuple[Said, Said], shown: Shown) -> Found:
     node, ops = both[0].view.node, tuple(s.at for s in both)
     said = (
-        f"Broker set {shown.set}: {node} knows {_plain(shown.raw)} of it before and after it "
-        f"answered with routes, and {wrong} (ops {ops[0]} and {ops[1]})."
+        f"Broker set {shown.set}: before and after {node} answered with routes it knew "
+        f"{_plain(shown.raw)} of it. In between {wrong} (ops {ops[0]} and {ops[1]})."
     )
     detail: dict[str, Any] = {
         "set": shown.set,

@@ -283,7 +283,7 @@ def _missing(claim: str, one: Living, act: Fault) -> Found:
     for_ns = s.begun_ns - one.span.at_ns
     said = (
         f"Broker set {broker.set}: {broker.node} at {broker.address} answered in op "
-        f"{one.broker.at} and in op {one.after.at}, and {s.view.node} does not list it (op "
+        f"{one.broker.at} and in op {one.after.at}. {s.view.node} does not list it (op "
         f"{s.at}), {for_ns / 1e9:.1f} s after "
     )
     detail = {"set": broker.set, "node": broker.node, "namesrv": s.view.node,
@@ -311,7 +311,7 @@ def _differ(name: str, mine: Table, other: Table, bound_ns: int) -> Found:
     one, two = mine.last.view.node, other.last.view.node
     said = (
         f"Broker set {name}: with all faults healed, {one} lists {_plain(mine.group)} and {two} "
-        f"{_plain(other.group)} (ops {mine.last.at} and {other.last.at}), and neither table has "
+        f"{_plain(other.group)} (ops {mine.last.at} and {other.last.at}). Neither table has "
         f"changed for {bound_ns / 1e9:g} s. What clients find depends on whom they ask."
     )
     tables = {t.last.view.node: dict(t.group) for t in (mine, other)}

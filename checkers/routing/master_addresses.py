@@ -222,7 +222,7 @@ def elsewhere(answers: Sequence[Known]) -> Iterator[Found]:
         joined = f"joined at {broker.address} in op {broker.at} and was left there"
         said = (
             f"Broker set {broker.set}: {broker.node} (broker {broker.id}) "
-            f"{joined if broker.then < 0 else answered}, and controller "
+            f"{joined if broker.then < 0 else answered}. Controller "
             f"{s.node} has it at {one.address} (op {s.at}), although it could have learnt the new "
             f"one for {one.for_ns / 1e9:.1f} s. Who asks for it is sent to a wrong address."
         )

@@ -288,7 +288,7 @@ def not_master(leading: Sequence[tuple[Living, int]]) -> Iterator[Found]:
         listed = s.view.sets.get(broker.set, {}).get(MASTER)
         said = (
             f"Broker set {broker.set}: {broker.node} leads in epoch {epoch} (ops {one.broker.at} "
-            f"and {one.after.at}, and controllers know no newer one), and {s.view.node} lists "
+            f"and {one.after.at}), and controllers know no newer one. {s.view.node} lists "
             f"{listed or 'no broker'} as master (op {s.at}). Clients write to whom it names."
         )
         detail = {

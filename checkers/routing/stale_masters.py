@@ -76,7 +76,7 @@ def displaced(answers: Sequence[Taken]) -> Iterator[Found]:
         reported.add(key)
         said = (
             f"Broker set {broker.set}: {s.view.node} listed {broker.node} as master (op "
-            f"{taken.listed}), which leads in epoch {taken.epoch} (ops {one.broker.at} and "
+            f"{taken.listed}). It leads in epoch {taken.epoch} (ops {one.broker.at} and "
             f"{one.after.at}), and controllers know no newer one. Nothing was done to either, and "
             f"now it lists {taken.instead} (op {s.at}), which can only lead in an older epoch."
         )

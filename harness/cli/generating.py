@@ -1,5 +1,6 @@
 """The command ``maxq generate-history``."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import click
 from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Name
 from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.histories.known_models import known_models
-from maxq.harness.contracts.terminal import echo
+from maxq.harness.contracts.terminal import echo, pasted
 from maxq.harness.run import provenance
 from maxq.harness.schedule import generated
 from maxq.workloads.generated.asked.kinds import WORKLOADS, help_lines
@@ -143,5 +144,6 @@ def _generate_calls(out: Path, to: Any, anomalies: str, given: dict[str, Any]) -
     echo(f"{path}: {len(done.ops):,} events of {request.ops:,} operations")
     for wrong in done.planted:
         echo(f"  planted: {wrong.kind} at ops {'-'.join(map(str, wrong.ops))}")
-    echo(f"judge it: maxq check {path} --model {request.model}")
+    again = f"maxq check {shlex.quote(str(path))} --model {request.model}"
+    echo(f"judge it: {pasted(again)}")
     return 0

@@ -372,7 +372,7 @@ def shrink(
         if at_work:
             echo(far())
         if at_work and (folder / BEST).exists():
-            echo(f"best:    maxq replay {folder / BEST}")
+            echo(f"best:    {pasted(f'maxq replay {shlex.quote(str(folder / BEST))}')}")
 
     def far() -> str:
         if not at_work:
@@ -418,7 +418,8 @@ def shrink_on_machines(
         if shrinking.best is not None:
             write_whole(folder / BEST, encode(shrinking.best))
             echo(far())
-            echo(f"best:    maxq replay {folder / BEST} --env {where}")
+            best = shlex.quote(str(folder / BEST))
+            echo(f"best:    {pasted(f'maxq replay {best} --env {where}')}")
 
     performed = Journaled(folder / PERFORMED, where, perform)
     shrinking = Shrinking(signature, performed, budget=budget, say=lambda text: ticker.say(text))

@@ -1,5 +1,6 @@
 """Commands on histories that are stored: ``maxq check`` and ``maxq export``."""
 
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -222,7 +223,7 @@ def _write_minimal(judged: Judged | JudgedFile, folder: Path, named: Sequence[st
     more = "".join(f" --workload {name}" for name in named)
     return [
         f"minimal: {c.length:,} operation{'' if c.length == 1 else 's'} for {c.anomaly.name} "
-        f"({c.anomaly.claim}){without(c)}: maxq check {path}{more}"
+        f"({c.anomaly.claim}){without(c)}: maxq check {shlex.quote(str(path))}{more}"
         for c, path in found
     ]
 

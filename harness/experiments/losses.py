@@ -291,10 +291,10 @@ def said(row: Row) -> str:
     return f"{row.messages.said}; {gone}; unavailable for at most: {_unavailable(row)}"
 
 
-def _strikes(row: Row) -> str:
-    """How many there were, and of whom."""
-    of = ", ".join(f"{part} {n}" for part, n in row.struck.items())
-    return f"{row.strikes} ({of})" if of else str(row.strikes)
+def _struck(row: Row) -> Iterator[str]:
+    """The parts of the nodes that were struck, with how often; nothing where that is unknown."""
+    if row.struck:
+        yield f"struck {', '.join(f'{part} {n}' for part, n in row.struck.items())}"
 
 
 def _unavailable(row: Row) -> str:
@@ -306,8 +306,8 @@ def _unavailable(row: Row) -> str:
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """The rows, as Markdown that reads as a table on a terminal too; then what clients were
-    answered in long times without success, and what is known of what was found."""
+    """The rows, as Markdown that reads as a table on a terminal too; then what was struck, what
+    clients were answered in long times without success, and what is known of what was found."""
     cells = [HEAD]
     for row in rows:
         if row.error:
@@ -315,7 +315,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
             continue
         said = row.messages
         broken = titled(row.broken, 2) or ("none" if row.valid is True else "not all judged")
-        cells.append((row.fault, _strikes(row), said.of, said.shown_then_gone,
+        cells.append((row.fault, f"{row.strikes}", said.of, said.shown_then_gone,
                       _unavailable(row), broken))  # fmt: skip
     widths = [max(len(line[at]) for line in cells) for at in range(len(HEAD))]
     for number, line in enumerate(cells):
@@ -324,7 +324,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         if not number:
             yield f"|{'|'.join('-' * (width + 2) for width in widths)}|"
     more = [f"- {row.fault}: {text}" for row in rows
-            for text in (*_about(row.fault), *row.answers, *row.known)]  # fmt: skip
+            for text in (*_about(row.fault), *_struck(row), *row.answers, *row.known)]  # fmt: skip
     yield from ("", *more) if more else ()
     for error, faults in _errors(rows).items():
         yield f"\n{', '.join(faults)}: {error}"

@@ -6,7 +6,7 @@ many of the runs that could judge a claim it was broken, or the number of runs i
 was no run. In parentheses: what the profile does not promise.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import product
 from typing import NamedTuple
 
@@ -36,8 +36,8 @@ NAMES = {profile: alias for alias, profile in PROFILES.items()}
 TITLE = "What releases of Apache RocketMQ keep and lose"
 TITLES = dict(zip(MODES, (TITLE, f"{TITLE} without controllers"), strict=True))
 LEGEND = (
-    "In a cell: in how many of the runs that could judge a claim it was broken, or the number of "
-    "runs in which it was kept. In parentheses: not promised by the profile. n/a: the release "
+    "In a cell: in how many of the runs that could judge a claim it was broken. Or in how many "
+    "it was kept. In parentheses: not promised by the profile. n/a: the release "
     "cannot show it. ?: no run could judge it. -: no run."
 )
 TIMES = (
@@ -51,6 +51,8 @@ AWAITED = (
     "Without controllers a set takes no message until its master is back, so the time includes "
     "that for which the schedule keeps the master away."
 )
+KEPT = "In so many runs of each release, or more."
+UNJUDGED = {"n/a": "no release can show it here", "unknown": "no run could judge it"}
 STYLE = """\
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;
 color:light-dark(#1b1b1b,#e8e8e8);background:light-dark(#fff,#161616);color-scheme:light dark}
@@ -59,59 +61,65 @@ th,td{border:1px solid light-dark(#ccc,#444);padding:.3rem .55rem;text-align:lef
 vertical-align:top;font-variant-numeric:tabular-nums}
 td.broken{background:light-dark(#fbd5d0,#5c1f1a)}td.kept{background:light-dark(#dcf2dc,#1d3b1f)}
 td.other{color:light-dark(#666,#999)}code{font-size:.92em;overflow-wrap:anywhere}
-td.measured{background:light-dark(#fdf0cf,#4a3c12)}
+td.measured{background:light-dark(#fdf0cf,#4a3c12)}td[class]{white-space:nowrap}
 """
 
 
+Row = tuple[tuple[str, str], ...]  # of (text, how it is shown)
+
+
 class Part(NamedTuple):
-    """A heading, sentences, and a table: its columns, and rows of (text, how it is shown)."""
+    """A heading, sentences, and a table: its columns, and its rows."""
 
     title: str
     sentences: tuple[str, ...]
     head: tuple[str, ...] = ()
-    rows: tuple[tuple[tuple[str, str], ...], ...] = ()
+    rows: tuple[Row, ...] = ()
 
 
 def parts(card: Scorecard) -> Iterator[Part]:
-    """All of them: sentences on releases, what was broken, a table for each profile, speed, what
-    the claims say, and how it all was made."""
+    """All of them: sentences on releases, what was broken, a table for each profile, what all kept,
+    speed, what the claims say, which have no verdict, and how it all was made."""
     entries = card.entries()
     yield Part("In short", tuple(in_short(card, entries)))
     yield _found(card, entries)
     for at, profile in enumerate(card.profiles):
         table = _claims(card, entries, profile)
         first = (LEGEND,) if at == 0 and table.rows else ()
-        yield table._replace(sentences=(*first, *table.sentences))
+        yield table._replace(sentences=first)
+    yield Part("Kept by every release", (KEPT,), ("claim", *card.profiles),
+               tuple(_kept(card, entries)))  # fmt: skip
     yield _speed(card, entries)
     states = {c.id: _states(card, entries, c.id) for c in CLAIMS}
     rows = tuple(((titled([c.id]), "name"), (c.promise, "")) for c in CLAIMS
                  if not states[c.id].isdisjoint(JUDGED))  # fmt: skip
-    unseen = tuple(_in_no_table(card, entries))
-    yield Part("What the claims say", unseen, ("claim", "promise"), rows)
+    yield Part("What the claims say", (), ("claim", "promise"), rows)
+    yield Part("Claims without a verdict", (), ("claim", "why"), tuple(_unjudged(states)))
     yield Part("How it was made", tuple(_made(card, entries)))
 
 
 def _claims(card: Scorecard, entries: Sequence[Entry], profile: Profile) -> Part:
     """Claims that not every release is known to keep; the others in a sentence."""
-    rows, kept = [], []
+    rows = []
     for claim in CLAIMS:
         cells = [cell(entries, claim.id, target, profile) for target in card.targets]
-        if all(c.state == "kept" for c in cells):
-            kept.append((claim.id, min(c.rate.runs for c in cells)))
-        elif any(c.state in JUDGED for c in cells):
+        judged = any(c.state in JUDGED for c in cells)
+        if judged and not all(c.state == "kept" for c in cells):
             rows.append(((titled([claim.id]), "name"), *((word(c), _kind(c)) for c in cells)))
-    sentences = (_kept(kept),) if kept else ()
-    return Part(f"{profile}", sentences, ("claim", *map(short, card.targets)), tuple(rows))
+    return Part(f"{profile}", (), ("claim", *map(short, card.targets)), tuple(rows))
 
 
-def _kept(claims: Sequence[tuple[str, int]]) -> str:
-    """Claims that every release kept, by the number of runs of each that could judge them."""
-    by_runs: dict[int, list[str]] = {}
-    for claim, least in claims:
-        by_runs.setdefault(least, []).append(claim)
-    said = [f"in {_runs(least)} or more of each: {titled(named, len(named))}"
-            for least, named in sorted(by_runs.items(), reverse=True)]  # fmt: skip
-    return f"Kept by every release, {'; '.join(said)}."
+def _kept(card: Scorecard, entries: Sequence[Entry]) -> Iterator[Row]:
+    """Claims that every release kept under some profile, in how many runs of each."""
+    for claim in CLAIMS:
+        said = []
+        for profile in card.profiles:
+            cells = [cell(entries, claim.id, target, profile) for target in card.targets]
+            kept = all(c.state == "kept" for c in cells)
+            least = min(c.rate.runs for c in cells)
+            said.append((f"{least}", "kept") if kept else ("not by all", "other"))
+        if any(kind == "kept" for _, kind in said):
+            yield ((titled([claim.id]), "name"), *said)
 
 
 def _states(card: Scorecard, entries: Sequence[Entry], claim: str) -> set[str]:
@@ -152,7 +160,7 @@ def _speed(card: Scorecard, entries: Sequence[Entry]) -> Part:
             mine = [e for e in entries if (e.job.target, e.job.profile) == (target, profile)]
             if not mine:
                 continue
-            cells = [short(target), profile, f"{sum(e.acknowledged for e in mine)}"]
+            cells = [short(target), profile, f"{sum(e.acknowledged for e in mine):,}"]
             cells += [_latency(mine, name) for name in timed]
             cells += [_recovery(mine, name) for name in recovered]
             rows.append(tuple((text, "other" if text == NONE else "") for text in cells))
@@ -224,16 +232,12 @@ def built_by(card: Scorecard) -> str:
     return " ".join(words)
 
 
-def _in_no_table(card: Scorecard, entries: Sequence[Entry]) -> Iterator[str]:
-    """Which claims have no row, and why."""
-    found: dict[str, list[str]] = {"n/a": [], "unknown": []}
-    for claim in CLAIMS:
-        states = _states(card, entries, claim.id)
-        state = next((s for s in (*JUDGED, "unknown", "n/a") if s in states), "")
-        found.get(state, []).append(claim.id)
-    for state, why in (("n/a", "No release can show these here"), ("unknown", "No run judged")):
-        if found[state]:
-            yield f"{why}: {titled(found[state], len(found[state]))}."
+def _unjudged(states: Mapping[str, Set[str]]) -> Iterator[Row]:
+    """Which claims have no row elsewhere, and why."""
+    for claim, seen in states.items():
+        state = next((s for s in (*JUDGED, "unknown", "n/a") if s in seen), "")
+        if state in UNJUDGED:
+            yield (titled([claim]), "name"), (UNJUDGED[state], "")
 
 
 def _runs(number: int) -> str:

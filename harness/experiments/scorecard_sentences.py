@@ -10,14 +10,17 @@ from typing import NamedTuple
 from maxq.checkers.core.claims import CLAIMS
 from maxq.checkers.judgement.phrases import said
 from maxq.harness.experiments.scorecard import Entry, Scorecard, cell
+from maxq.harness.run.replay import Rate
+
+RATES_MAX = 7  # of one sentence
 
 
 class Sides(NamedTuple):
-    """Of a claim under a schedule: who broke it, with in how many of how many runs, and who kept
-    it."""
+    """Of a claim under a schedule: who broke it, in how many of how many runs, and who kept it, in
+    how many."""
 
-    broken: tuple[tuple[str, str], ...]
-    kept: tuple[str, ...]
+    broken: tuple[tuple[str, Rate], ...]
+    kept: tuple[tuple[str, int], ...]
 
 
 def in_short(card: Scorecard, entries: Sequence[Entry]) -> Iterator[str]:
@@ -31,19 +34,23 @@ def in_short(card: Scorecard, entries: Sequence[Entry]) -> Iterator[str]:
                 told.setdefault((name, sides), []).append((claim.id, found))
     for (name, sides), claims in told.items():
         codes = ", ".join(claim for claim, _ in claims)
-        not_in = f" Not in {listed(sides.kept)}." if sides.kept else ""
-        yield (f"In {_in_runs(sides.broken)}, {claims[0][1]} ({codes}). The schedule: "
-               f"{card.title(name)}.{not_in}")  # fmt: skip
+        broken, kept = (listed([release for release, _ in side]) for side in sides)
+        runs = sum(runs for _, runs in sides.kept)
+        not_in = f" Not in {kept}, in {runs} run{'s' * (runs != 1)}." if kept else ""
+        yield (f"{broken}: {claims[0][1]} ({codes}). {_seen([rate for _, rate in sides.broken])} "
+               f"The schedule: {card.title(name)}.{not_in}")  # fmt: skip
     whole = [t for t in card.targets if _keeps_all(card, entries, t)]
     if whole:
         yield f"Nothing that is promised was broken in {listed(list(map(short, whole)))}."
 
 
-def _in_runs(broken: Sequence[tuple[str, str]]) -> str:
-    """``9 of 9 runs each of 5.1.1 and 5.3.3``."""
-    if len({runs for _, runs in broken}) == 1 < len(broken):
-        return f"{broken[0][1]} each of {listed([release for release, _ in broken])}"
-    return listed([f"{runs} of {release}" for release, runs in broken])
+def _seen(rates: Sequence[Rate]) -> str:
+    """In how many runs, in the order of the releases; of many releases all of them together."""
+    if len(rates) > RATES_MAX:
+        rates = [Rate(sum(r.hits for r in rates), sum(r.runs for r in rates))]
+    if len(set(rates)) == 1 < len(rates):
+        return f"Seen in {rates[0].hits} of {rates[0].runs} runs each."
+    return f"Seen in {listed([f'{r.hits} of {r.runs}' for r in rates])} runs."
 
 
 def short(target: str) -> str:
@@ -64,10 +71,10 @@ def _sides(card: Scorecard, entries: Sequence[Entry], claim: str) -> tuple[Sides
         cells = [c for c in cells if c.promised and c.state in ("broken", "kept")]
         hits, runs = sum(c.rate.hits for c in cells), sum(c.rate.runs for c in cells)
         if hits:
-            broken.append((short(target), f"{hits} of {runs} runs"))
+            broken.append((short(target), Rate(hits, runs)))
             found |= {said(s.partition("/")[2], 1): None for c in cells for s in c.found}
         elif runs:
-            kept.append(short(target))
+            kept.append((short(target), runs))
     return Sides(tuple(broken), tuple(kept)), "; ".join(found)
 
 

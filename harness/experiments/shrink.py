@@ -8,6 +8,7 @@ and calls become a load where that serves, and the script is run under noise: ho
 there is what to expect of real machines.
 """
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -412,4 +413,4 @@ def story_of(found: Shrunk, path: Path) -> Iterator[str]:
     yield found.story
     if found.others:
         yield f"\nMet on the way, findings of their own: {', '.join(found.others)}."
-    yield f"\nmaxq replay {path}"
+    yield f"\nmaxq replay {shlex.quote(str(path))}"

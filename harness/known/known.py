@@ -41,7 +41,7 @@ class Known(NamedTuple):
         return ordered(release) >= ordered(self.seen[0]) and not mended and not past
 
     def said(self, *, sure: bool = True) -> str:
-        """In words: ``known: RocketMQ #8158 (…), seen in 5.1.1 to 5.5.0``. It may be another thing
+        """In words: ``known: … (RocketMQ #8158, seen in 5.1.1 to 5.5.0)``. It may be another thing
         if it is not `sure`."""
         if self.is_ == BY_DESIGN:
             return f"{'by design of these settings' if sure else 'may be by design'}: {self.what}"
@@ -50,8 +50,9 @@ class Known(NamedTuple):
         first, last = self.seen[0], self.seen[-1]
         span = first if first == last else f"{first} to {last}"
         mended = f", fixed in {self.mended}" if self.mended else ""
-        head = "known: " if sure else "may be "
-        return f"{head}{reports} ({self.what}), seen in {span}{mended}"
+        if sure:
+            return f"known: {self.what} ({reports}, seen in {span}{mended})"
+        return f"may be {reports} ({self.what}), seen in {span}{mended}"
 
 
 def _numbers(reports: Collection[int]) -> str:

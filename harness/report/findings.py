@@ -7,7 +7,7 @@ import msgspec
 
 from maxq.checkers.core.api import CITED, ClaimVerdict, Harm, Status
 from maxq.checkers.core.claims import BY_ID
-from maxq.checkers.core.titles import status_in_words
+from maxq.checkers.core.titles import status_in_words, titled
 from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement import summary as words
 from maxq.checkers.judgement.digest import named
@@ -81,13 +81,15 @@ def claims_table(evidence: Evidence, groups: Sequence[Group]) -> Html:
         )  # fmt: skip
     heads = ("claim", "came to", "promise", "found", "coverage", "checker")
     absent = evidence.context.absent
-    note = f"This target cannot show: {', '.join(absent)}." if absent else ""
+    unseen = f"{len(absent)} claims that this target cannot show"
     folded = f"{len(rest)} claims: kept, not covered, or not promised"
     return join(
         table("claims", heads, first) if first else None,
         el("details", el("summary", folded), table("more claims", heads, rest), class_="more")
         if rest else None,
-        el("p", note, class_="note") if note else None,
+        el("details", el("summary", unseen),
+           el("p", f"{titled(absent, len(absent))}.", class_="note"), class_="more")
+        if absent else None,
     )  # fmt: skip
 
 

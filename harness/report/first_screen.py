@@ -6,6 +6,8 @@ holds its height against a screen's.
 
 from collections.abc import Sequence
 
+import msgspec
+
 from maxq.checkers.core.api import Status
 from maxq.checkers.core.titles import status_in_words, titled
 from maxq.checkers.judgement import summary as words
@@ -49,7 +51,8 @@ def head(evidence: Evidence) -> Html:
     """The verdict in a sentence, the largest text there is; which faults took what was lost; what
     else there is to say of it, and what casts doubt on it."""
     first, rest = parted(evidence)
-    blamed = dict.fromkeys(row.cause for row in evidence.rows if row.lost and row.blamed)
+    lost = [row for row in evidence.rows if row.lost and row.blamed]
+    blamed = dict.fromkeys(msgspec.structs.replace(row, earlier=0).cause for row in lost)
     notes = words.notes(evidence.results, evidence.context)
     return el(
         "header",

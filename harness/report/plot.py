@@ -125,7 +125,8 @@ def label(x: float, width: float, y: float, words: str, kind: str = "seg") -> Ht
 
 def axis(time: TimeScale) -> Html:
     """The times, above or below plots."""
-    texts = [label(x, 0, 14, words, "tick") for x, words in time.ticks()]
+    # The last one may have too little room before the edge.
+    texts = [label(x, max(WIDTH - x, 1), 14, words, "tick") for x, words in time.ticks()]
     said = f"time from {seconds(time.start_ns)} to {seconds(time.end_ns)}"
     return row("", plot(AXIS, said, use("grid"), texts=texts), kind="axis")
 

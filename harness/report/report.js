@@ -48,7 +48,7 @@
         text.setAttribute("class", "tick");
         text.setAttribute("y", 14);
         text.dataset.x = unitsAt(s);
-        text.dataset.w = 0;
+        text.dataset.w = Math.max(view.from + view.width - unitsAt(s), 1);
         svg.append(text);
       }
     }

@@ -80,9 +80,9 @@ def elected_empty(history: History, settings: Mapping[str, str] | None) -> str:
         wiped = any(node in act.nodes and _ended(act) < s.begun for act in removed)
         if wiped and len(epochs) == 1:
             return (
-                f"{node} was elected in epoch {first.epoch} after its store had been removed, with "
-                f"no log (op {s.at}), as {CLEAN.key.partition(':')[2]}=true allows: the topics of "
-                f"{s.view.set} are gone"
+                f"{node} was elected in epoch {first.epoch} without a log, after its store was "
+                f"removed (op {s.at}): the topics of {s.view.set} are gone. "
+                f"{CLEAN.key.partition(':')[2]}=true allows that"
             )
     return ""
 

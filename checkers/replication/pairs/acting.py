@@ -116,16 +116,16 @@ def _judged(
 
 def _nobody(name: str, s: Said, master: str, bound_ns: int) -> Found:
     said = (
-        f"Broker set {name}: {master}, its master, is gone for longer than {bound_ns / 1e9:g} s, "
-        f"and {s.view.node}, the smallest slave that runs, does not act for it (op {s.at})."
+        f"Broker set {name}: {master}, its master, is gone for longer than {bound_ns / 1e9:g} s. "
+        f"{s.view.node}, the smallest slave that runs, does not act for it (op {s.at})."
     )
     return Found("A1", "nobody-acts", (s.at,), said, _detail(name, s, master))
 
 
 def _second(name: str, s: Said, master: str, bound_ns: int) -> Found:
     said = (
-        f"Broker set {name}: {master}, its master, is gone for longer than {bound_ns / 1e9:g} s, "
-        f"and {s.view.node} acts for it beside a smaller slave that runs (op {s.at})."
+        f"Broker set {name}: {master}, its master, is gone for longer than {bound_ns / 1e9:g} s. "
+        f"{s.view.node} acts for it beside a smaller slave that runs (op {s.at})."
     )
     return Found("A2", "second-acts", (s.at,), said, _detail(name, s, master))
 

@@ -242,9 +242,9 @@ def _unread(name: str, w: Window, polls: Sequence[Row], judged: Counter[str]) ->
     judged["A5"] += 1
     ops = tuple(r.at for r in failed[:NAMED_MAX])
     said = (
-        f"Broker set {name}: {w.master}, its master, is gone, and for "
+        f"Broker set {name}: {w.master}, its master, is gone, and {w.node} acts for it. For "
         f"{(failed[-1].begun_ns - failed[0].begun_ns) / 1e9:.1f} s each of {len(failed)} polls of "
-        f"its queues failed (the first is op {ops[0]}), although {w.node} runs, which acts for it."
+        f"its queues failed (the first is op {ops[0]})."
     )
     return Found("A5", "acting-not-readable", ops, said, {"set": name, "node": w.node})
 
@@ -286,7 +286,7 @@ def _short(name: str, w: Window, last: Furthest, poll: Row, key: int) -> Found:
     sent = last.sent
     said = (
         f"Broker set {name}: {w.node}, which acts for {w.master}, says that queue {key} ends at "
-        f"{dict(poll.ends)[key]} (op {poll.at}), and its log had the message at "
+        f"{dict(poll.ends)[key]} (op {poll.at}). Its log had the message at "
         f"{last.offset}, acknowledged before (op {sent.at})."
     )
     detail = {"set": name, "node": w.node, "key": key}

@@ -146,7 +146,7 @@ def _uncopied(name: str, m: Acked, lacking: Sequence[Said], needed: int) -> Foun
     ends = ", ".join(f"{s.view.node} ended at byte {s.view.end} (op {s.at})" for s in lacking)
     said = (
         f"Broker set {name}: the master acknowledged the message at byte {m.byte} (op {m.at}), "
-        f"which must be on {needed} logs then; asked after that, {ends}. Had the master been lost, "
+        f"which must be on {needed} logs then. Asked after that, {ends}. Had the master been lost, "
         "an acknowledged message would have been."
     )
     detail = {

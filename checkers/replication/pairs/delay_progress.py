@@ -61,7 +61,7 @@ def _ahead(name: str, s: Sighting[ReplicaView], level: str) -> Found:
     at, end = s.view.delays[level] if isinstance(s.view.delays, dict) else (0, 0)
     said = (
         f"Broker set {name}: {s.view.node}, its master, has delivered delay level {level} up to "
-        f"{at}, by its own word (op {s.at}), and the level's queue ends at {end}: what comes next "
+        f"{at}, by its own word (op {s.at}). The level's queue ends at {end}, so what comes next "
         "is skipped."
     )
     detail = {"set": name, "node": s.view.node, "level": level, "progress": at, "end": end}

@@ -215,7 +215,7 @@ def _listed(name: str, listed: Sighting[RouteView], said: Said) -> Found:
     master, namesrv = said.view.node, listed.view.node
     text = (
         f"Broker set {name}: {namesrv} lists {master}, its master (op {listed.at}), which says "
-        f"after that that it is isolated (op {said.at}): clients are sent to it before it has what "
+        f"later that it is isolated (op {said.at}). Clients are sent to it before it has what "
         "its slaves have."
     )
     detail = {"set": name, "node": master, "namesrv": namesrv}
@@ -233,9 +233,9 @@ def _stays(name: str, said: Said, bound_ns: int) -> Found:
 
 def _waits(name: str, said: Said, bound_ns: int) -> Found:
     text = (
-        f"Broker set {name}: {said.view.node}, its master, runs, cut off from a slave and "
-        f"otherwise undisturbed for longer than {bound_ns / 1e9:g} s, and is isolated "
-        f"(op {said.at}): nobody can send to it for as long as the cut lasts."
+        f"Broker set {name}: {said.view.node}, its master, runs and is isolated (op {said.at}). "
+        f"It is cut off from a slave, and undisturbed otherwise for longer than "
+        f"{bound_ns / 1e9:g} s. Nobody can send to it for as long as the cut lasts."
     )
     detail = {"set": name, "node": said.view.node}
     return Found("P3", "waits-for-unreachable", (said.at,), text, detail)
@@ -244,8 +244,8 @@ def _waits(name: str, said: Said, bound_ns: int) -> Found:
 def _joined(name: str, listed: Sighting[RouteView], said: Said) -> Found:
     slave, namesrv = said.view.node, listed.view.node
     text = (
-        f"Broker set {name}: {namesrv} lists {slave}, a slave that has started (op {listed.at}), "
-        f"and asked after that it does not copy its master's log yet (op {said.at}): were the "
+        f"Broker set {name}: {namesrv} lists {slave}, a slave that has started (op {listed.at}). "
+        f"Asked after that, it does not copy its master's log yet (op {said.at}). Were the "
         "master lost now, who is shown in its place would lack what it had."
     )
     detail = {"set": name, "node": slave, "namesrv": namesrv}

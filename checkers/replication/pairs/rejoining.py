@@ -113,17 +113,17 @@ def _stands(name: str, had: Said, first: Said, last: Said, trims: Sequence[Fault
         if trim.ended is not None and end < begins:
             still_s = (last.begun_ns - first.at_ns) / 1e9
             said = (
-                f"{slave} runs beside its master and copies nothing: its log ends at byte "
-                f"{end:,} (op {first.at}), and still does {still_s:.1f} s later (op {last.at}); "
-                f"that of {master} begins at byte {begins:,}, as older files got too old (op "
+                f"{slave} runs beside its master and copies nothing. Its log ends at byte "
+                f"{end:,} (op {first.at}), and still does {still_s:.1f} s later (op {last.at}). "
+                f"That of {master} begins at byte {begins:,}, as older files got too old (op "
                 f"{trim.ended}). What lies between is nowhere."
             )
             return Found("A11", "slave-behind-trim", (trim.ended, *ops), said,
                          {**detail, "begins": begins})  # fmt: skip
     said = (
         f"Broker set {name}: {had.view.node}, its master, had a log up to byte {had.view.end} (op "
-        f"{had.at}); that of {last.view.node}, which runs beside it, undisturbed, ends at byte "
-        f"{last.view.end} (op {first.at}), and still does "
+        f"{had.at}). That of {last.view.node}, which runs beside it, undisturbed, ends at byte "
+        f"{last.view.end} (op {first.at}). It still does "
         f"{(last.begun_ns - first.at_ns) / 1e9:.1f} s later (op {last.at}): it copies nothing."
     )
     return Found("A11", "slave-stands-still", ops, said, detail)

@@ -37,10 +37,10 @@ def _case(history: History) -> Case:
 def _lacks(node: str, proof: object, at: int) -> Found:
     said = {k: str(v) for k, v in proof.items()} if isinstance(proof, dict) else {}
     topic, attributes = said.get("topic", "?"), said.get("attributes", "")
-    having = f", which it has with the attributes {attributes}," if attributes else ""
+    having = f", with the attributes {attributes}" if attributes else ""
     story = (
-        f"{node} copied its master's log, and 90 s after topic {topic} was made at its master"
-        f"{having} it answered {said.get('answer', '?')} when asked for the topic (op {at}). "
+        f"{node} copied its master's log, where topic {topic} was made 90 s before{having}. "
+        f"Asked for the topic it answered {said.get('answer', '?')} (op {at}). "
         "When it acts for its master, nobody can read the topic there."
     )
     detail = {"node": node, "topic": topic, "attributes": attributes}

@@ -80,7 +80,7 @@ def _outside(name: str, a: SetSighting, b: SetSighting) -> Found:
     members = listed(a.view.sync_state_set) or "no member"
     said = (
         f"Broker set {name}: broker {b.view.master} became master of epoch {b.view.master_epoch} "
-        f"({b.node}, op {b.at}), and the SyncStateSet that it was elected from was {members} "
+        f"({b.node}, op {b.at}). The SyncStateSet that it was elected from was {members} "
         f"({a.node}, op {a.at}). What only those members had acknowledged may be gone."
     )
     detail = {

@@ -93,7 +93,7 @@ def _stale(name: str, what: str, reads: Sequence[_Read]) -> Iterator[Found]:
         (shown[begun] for begun in decided.witness if begun in shown), key=lambda r: -r.version
     )[:2]
     said = (
-        f"Broker set {name}: {newer.who} knew {what} {newer.version} in op {newer.at}, and after "
+        f"Broker set {name}: {newer.who} knew {what} {newer.version} in op {newer.at}. After "
         f"that {older.who} was asked and answered with {what} {older.version} (op {older.at}). "
         "That answer is from before what had been decided."
     )
@@ -118,9 +118,9 @@ def _apart(name: str, seen: Sequence[SetSighting]) -> Iterator[Found]:
             )
             said = (
                 f"Broker set {name}: {a.node} reported master epoch {a.view.master_epoch} with "
-                f"SyncStateSet epoch {a.view.sync_state_set_epoch} (op {a.at}), {b.node} master "
-                f"epoch {b.view.master_epoch} with {b.view.sync_state_set_epoch} (op {b.at}), "
-                f"{how}."
+                f"SyncStateSet epoch {a.view.sync_state_set_epoch} (op {a.at}). {b.node} reported "
+                f"master epoch {b.view.master_epoch} with {b.view.sync_state_set_epoch} "
+                f"(op {b.at}), {how}."
             )
             reads = [_Read(s.view.master_epoch, s.begun, s.at, s.node) for s in (a, b)]
             yield _found(name, MASTER, (reads[0], reads[1]), said)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from maxq.checkers.evidence.observations import listed
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import SHIPPED, plan
@@ -178,19 +179,25 @@ def _take_described(known: dict[str, Any], found: Described) -> None:
 
 
 def _layout(known: Mapping[str, Any], found: Described, chosen: Collection[str]) -> str:
-    """Which cluster the files make, and which counts neither they nor options say."""
+    """Which cluster the files make, and which counts neither they nor options say, in words."""
     of = {name: _count(name, known[name]) for name in COUNTS if known[name]}
     parts = [of["broker_sets"], f"{of['replicas']} each", of.get("learners", ""),
              of.get("controllers", "no controllers"), of["namesrvs"]]  # fmt: skip
-    unsaid = [f"--{name.replace('_', '-')}" for name in COUNTS
+    unsaid = [name for name in COUNTS
               if name in of and name not in chosen and getattr(found, name) is None]  # fmt: skip
-    text = f"cluster of the files: {', '.join(filter(None, parts))}"
-    return f"{text}; not said there, and so Max-Q's choice: {', '.join(unsaid)}" if unsaid else text
+    text = f"cluster from your files: {', '.join(filter(None, parts))}"
+    if not unsaid:
+        return text
+    options = ", ".join(f"--{name.replace('_', '-')}" for name in unsaid)
+    return f"{text}. They do not say how many {listed(map(_noun, unsaid))}: set {options}"
 
 
 def _count(name: str, n: int) -> str:
-    words = {"namesrvs": "name servers"}.get(name, name.replace("_", " "))
-    return f"{n} {words.removesuffix('s') if n == 1 else words}"
+    return f"{n} {_noun(name).removesuffix('s') if n == 1 else _noun(name)}"
+
+
+def _noun(name: str) -> str:
+    return {"namesrvs": "name servers"}.get(name, name.replace("_", " "))
 
 
 def _said(known: Mapping[str, Any], found: Described) -> Iterable[str]:

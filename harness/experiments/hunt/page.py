@@ -124,9 +124,9 @@ FOUND_SAYS = (
     "`first in run`: how many runs it took until it was seen. Commands are for the store's folder.",
 )
 UNTIED = (
-    "{} of the runs were recorded by a version that looked for lines of known causes anywhere in a "
-    "run's logs, and not for those that fit an anomaly's broker, bytes and time. Of these runs "
-    "only what needs no logs is classified."
+    "{} of the runs were recorded by a version that took lines of known causes from anywhere in a "
+    "run's logs. It did not ask whether they fit an anomaly's broker, bytes and time. Of these "
+    "runs only what needs no logs is classified."
 )
 
 
@@ -221,7 +221,7 @@ def _pairs(hunt: Hunt, runs: Sequence[Entry]) -> Iterator[str]:
     )
     missing = sorted(every - met)
     if missing:
-        named = ", ".join(f"{a}={x} with {b}={y}" for a, x, b, y in missing[:SHOWN_MAX])
+        named = ", ".join(f"`{a}={x} with {b}={y}`" for a, x, b, y in missing[:SHOWN_MAX])
         more = f", and {len(missing) - SHOWN_MAX} more" if len(missing) > SHOWN_MAX else ""
         yield ""
         yield f"Not met: {named}{more}."
@@ -254,7 +254,7 @@ def _reached(rows: Sequence[Decision], runs: Sequence[Entry]) -> Iterator[str]:
     )
     if holes:
         yield ""
-        yield f"Holes: {', '.join(holes)}."
+        yield f"Holes: {', '.join(f'`{hole}`' for hole in holes)}."
 
 
 def _decision(hunt: Hunt, row: Decision, runs: Sequence[Entry]) -> list[str]:

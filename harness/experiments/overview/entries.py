@@ -104,8 +104,10 @@ def entries(root: Path) -> list[Entry]:
 
 
 def inner_stores(root: Path) -> dict[str, Path]:
-    """The stores of campaigns and other long work inside of a store, by their folders."""
-    found = sorted(p for p in root.glob("*/*/runs") if p.is_dir() and not p.is_symlink())
+    """The stores of campaigns and other long work inside of a store, by their folders, such as
+    ``losses`` and ``campaigns/nightly``."""
+    every = (*root.glob("*/runs"), *root.glob("*/*/runs"))
+    found = sorted(p for p in every if p.is_dir() and not p.is_symlink())
     return {str(path.relative_to(root).parent): path for path in found[:STORES_MAX]}
 
 

@@ -7,6 +7,7 @@ from elsewhere may hold anything, so each is served as if from an origin of its 
 """
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +20,7 @@ from maxq.checkers.judgement.cuts import in_short
 from maxq.harness.experiments.overview.entries import entries, inner_stores, is_held
 from maxq.harness.experiments.overview.page import INDEX, page
 from maxq.harness.run.process.live import Live
+from maxq.harness.run.process.node_logs import paths
 from maxq.harness.run.stored_run import options_of_folder
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError, Op
@@ -31,7 +33,9 @@ READ_BYTES_MAX = 1 << 25  # of a journal, at each look
 ACTS_MAX = 12
 ANSWER_S_MAX = 10  # that one who asks may take
 LIVE = "live.json"
+LOG_BYTES_MAX = 1 << 24  # of a node's log, its end
 HTML, JSON = "text/html; charset=utf-8", "application/json"
+TEXT = "text/plain; charset=utf-8"
 # Its own script and style run, and nothing is asked for; `sandbox` gives it an origin of its own.
 ALONE = "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
 ALONE += "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -116,13 +120,16 @@ class Site:
             return JSON, json.dumps(self._live(store)).encode(), ""
         folder, _, file = rest.rpartition("/")
         known = {f"{run.parent.name}/{run.name}": run for run in RunStore(store).runs()}
-        if folder not in known or file not in (REPORT, RESULTS):
+        if folder in known and file in (REPORT, RESULTS):
+            kind, place = HTML if file == REPORT else JSON, known[folder] / file
+        elif (log := _log_at(rest, known)) is not None:
+            kind, place = TEXT, log
+        else:
             return None
         try:
-            data = (known[folder] / file).read_bytes()
+            return kind, _end_of(place) if kind == TEXT else place.read_bytes(), ALONE
         except OSError:
             return None
-        return (HTML if file == REPORT else JSON), data, ALONE
 
     def _live(self, store: Path) -> list[dict[str, Any]]:
         """Every run of a store that goes on."""
@@ -140,6 +147,29 @@ class Site:
                 except (OSError, HistoryError):  # it has no configuration or no history yet
                     continue
         return found
+
+
+def _log_at(rest: str, known: dict[str, Path]) -> Path | None:
+    """The node's log that an address names, as reports link it; never by way of a link."""
+    name, nodes, inner = rest.partition("/nodes/")
+    for log in paths(known[name]).values() if name in known else ():
+        inside = log.relative_to(known[name])
+        if f"{nodes}{inner}" == f"/{inside}" and log.resolve() == known[name].resolve() / inside:
+            return log
+    return None
+
+
+def _end_of(log: Path) -> bytes:
+    """A log, or where it is long its last part, with a line that says so."""
+    with log.open("rb") as file:
+        left_out = max(0, file.seek(0, os.SEEK_END) - LOG_BYTES_MAX)
+        file.seek(left_out)
+        data = file.read(LOG_BYTES_MAX)
+    if not left_out:
+        return data
+    return (
+        f"(the first {left_out:,} bytes are left out; the run's folder has all)\n".encode() + data
+    )
 
 
 def _goes_on(run: Path) -> bool:

@@ -65,7 +65,7 @@ def _replica(
 
 
 def words(logs: Sequence[Replica]) -> str:
-    """Where logs ended before and end now, as a sentence without its end."""
+    """Where logs ended before and end now, in sentences without the last one's end."""
     before = [f"{log.node} {log.before:,}" for log in logs if log.before is not None]
     ends = {log.after for log in logs}
     if all(log.equal for log in logs):
@@ -75,7 +75,7 @@ def words(logs: Sequence[Replica]) -> str:
         now += "" if len(ends) > 1 else ", with other bytes"
     less = [log.node for log in logs if not log.kept]
     kept = f"without what it had: {', '.join(less)}" if less else "with all that they had"
-    return f"logs ended at {', '.join(before) or 'nothing'}, now {now}, {kept}"
+    return f"logs ended at {', '.join(before) or 'nothing'}. Now {now}, {kept}"
 
 
 def _end(log: Replica) -> str:

@@ -6,7 +6,9 @@ documented; one without a run says so.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 
+from maxq.checkers.judgement.phrases import in_words
 from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.upgrade.plans import Group, Upgrade, upgrades
 from maxq.harness.experiments.upgrade.trials import Entry, Trials
@@ -24,11 +26,11 @@ TITLES: dict[Group, str] = {
 INTRODUCTIONS: dict[Group, str] = {
     "compatibility": "The master is killed under load, and started again 25 s later. "
     "*replaced*: all controllers were shut down, cleared, and started as the other release.",
-    "documented": "Controllers are replaced and cleared; slaves and then the master stop; epoch "
-    "files are deleted (of a release with persistent broker ids also the files of the ids, which "
-    "new controllers do not know); the old master starts as the new release, then the slaves. "
-    "Clients go on writing meanwhile, so that the master's log is longer than the slaves' when it "
-    "stops; in *quiet* ones they do not, and all logs end at the same byte.",
+    "documented": "Controllers are replaced and cleared, and slaves and then the master stop. "
+    "Epoch files are deleted. Of a release with persistent broker ids so are the files of the ids, "
+    "which new controllers do not know. The old master starts as the new release, then the slaves. "
+    "Clients go on writing meanwhile, so the master's log is longer than the slaves' when it "
+    "stops. In *quiet* ones they do not, and all logs end at the same byte.",
     "alone": "A master without controllers is written to and stopped. Controllers are started, the "
     "broker as their first one, and then two slaves with empty stores.",
     "rolling": "Each node in turn stops, and goes on as the other release on its store: the name "
@@ -58,11 +60,11 @@ def _lines(trials: Trials, before: str) -> Iterator[str]:
     yield "# Upgrades"
     yield ""
     yield (
-        f"Written by `maxq upgrade all --write docs/upgrade.md`; environment `{trials.environment}`"
-        ", real processes, one name server; three controllers and one broker set of three, unless "
-        "said otherwise. "
+        f"Written by `maxq upgrade all --write docs/upgrade.md`, in `{trials.environment}`, of "
+        "real processes. Unless said otherwise there are one name server, three controllers and "
+        "one broker set of three. "
         "*reference* is our own implementation. What is documented is RocketMQ's page on "
-        "persistent broker ids, and that on deployment; they say nothing of most cells. So few "
+        "persistent broker ids, and that on deployment. They say nothing of most cells. So few "
         "runs show what can happen, and not how often. The same command goes on with what is "
         "missing. Where RocketMQ is not as documented, the cause is in "
         "[the track record](track-record.md), with what an operator can do meanwhile."
@@ -134,8 +136,9 @@ def cell(upgrade: Upgrade, entries: Sequence[Entry]) -> str:
     seen = Counter(entry.seen for entry in said)
     words = "; ".join(what if n == 1 else f"{what} ({n} times)" for what, n in seen.items())
     found = sorted({name for entry in said for name in entry.found})
-    more = f"; found: {', '.join(found)}" if found else ""
+    hows = chain(("Found",), repeat("Also"))
+    more = "".join(f" {how}: {in_words([name])}." for how, name in zip(hows, found, strict=False))
     if not upgrade.expected:
-        return f"{len(said)} run{'s' if len(said) > 1 else ''}: {words}{more}"
+        return f"{len(said)} run{'s' if len(said) > 1 else ''}: {words}.{more}"
     shown = sum(entry.shows(upgrade.expected) for entry in said)
-    return f"as documented in {shown} of {len(said)}: {words}{more}"
+    return f"as documented in {shown} of {len(said)}: {words}.{more}"

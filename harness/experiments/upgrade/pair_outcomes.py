@@ -52,12 +52,12 @@ class PairOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """As a part of a sentence."""
-        back = "the master does not come back"
+        """In sentences, without the last one's end."""
+        back = "The master does not come back"
         if self.back_ms is not None:
-            back = f"the master is back {_seconds(self.back_ms)} after its start"
+            back = f"The master is back {_seconds(self.back_ms)} after its start"
         said = [f"master killed: {_said(self.killed)}", back]
-        return "; ".join(said + ([f"master paused: {_said(self.paused)}"] if self.paused else []))
+        return ". ".join(said + ([f"Master paused: {_said(self.paused)}"] if self.paused else []))
 
 
 class Span(NamedTuple):

@@ -78,15 +78,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
             return self.came
         said = []
         if self.pair is not None:
-            said.append(f"{self.pair.words};")
+            said.append(self.pair.words)
         elif self.struck:
             said.append(_after(self.recovered_ms))
         if self.asked:
             said.append(f"{self.replaced} of {self.asked} nodes replaced")
         lost = self.messages.said
         said.append(f"{lost}, {self.after:,} acknowledged afterwards" if self.logs else lost)
-        said.append("serves at the end" if self.serves else "does not serve at the end")
-        return ", ".join([*said, *([words(self.logs)] if self.logs else [])]).replace(";,", ";")
+        said.append("Serves at the end" if self.serves else "Does not serve at the end")
+        first, *others = [*said, *([words(self.logs)] if self.logs else [])]
+        return ". ".join([first, *(f"{text[0].upper()}{text[1:]}" for text in others)])
 
     @property
     def _kept(self) -> bool:

@@ -312,7 +312,7 @@ def test_a_silent_master_that_stays_is_named_with_who_could_have_led() -> None:
     assert found.detail == {
         "set": "b0", "node": "b0-0", "id": 1, "fault": "kill", "epoch": 1, "for-ms": 21_000,
     }  # fmt: skip
-    assert "although b0-1 of the SyncStateSet ran" in found.story
+    assert "b0-1 of the SyncStateSet ran" in found.story
     assert len(found.ops) == 3
 
 

@@ -120,7 +120,7 @@ def test_a_master_that_is_known_by_its_address_is_not_replaced() -> None:
     lull = by_claim["S13d"]
     assert lull.signature == "S13d/not-writable-during-fault"
     assert lull.detail["sync-state-set"] == list(ALL)
-    assert "its SyncStateSet was b0-0:1, b0-1:1 and b0-2:1" in lull.story
+    assert "Its SyncStateSet was b0-0:1, b0-1:1 and b0-2:1" in lull.story
 
 
 def test_by_routes_where_controllers_tell_nothing() -> None:
@@ -179,7 +179,7 @@ def test_all_replicas_are_there_and_nobody_takes_messages() -> None:
     [anomaly] = found(r)
     assert anomaly.signature == "S13d/not-writable-during-fault"
     assert anomaly.detail["sync-state-set"] == []
-    assert "all its replicas were among them" in anomaly.story
+    assert "All its replicas were among them" in anomaly.story
     without = [op for op in r.ops if not (op.f == "observe-replica" and op.time == 12 * SECOND_NS)]
     r.ops = without
     assert not found(r), "nobody knows whether they ran"

@@ -98,7 +98,7 @@ def test_a_cluster_that_takes_one_message_in_many_does_not_serve() -> None:
         "after-ms": 25_666,
         "bound-ms": 20_000,
     }
-    assert "of 75 messages that a probe sent within 25.7 s 3 were taken" in found.story
+    assert "A probe sent 75 messages within 25.7 s: 3 were taken" in found.story
 
 
 def test_what_is_taken_and_never_shown_is_not_served() -> None:

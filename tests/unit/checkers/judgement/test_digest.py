@@ -149,8 +149,13 @@ def test_what_is_known_of_a_finding_stands_with_it_and_of_how_many() -> None:
     assert row.text().endswith("; 1 of 2 known: RocketMQ #1 (what)")
     (row,) = digest(history(), locks(two[1], found=1), known)
     assert list(known_lines([row])) == [
-        "known: a lock is granted once in a lease (L1): RocketMQ #1 (what)"
+        "known: RocketMQ #1 (what): a lock is granted once in a lease (L1)"
     ]
+    lost = msgspec.structs.replace(row, claims=("MINE", "S6"))
+    (line,) = known_lines([row, lost])
+    assert line.endswith(
+        ": no acknowledged message lost (S6), a lock is granted once in a lease (L1) and MINE"
+    )
 
 
 def test_what_is_known_of_a_loss_is_told_by_what_shows_it() -> None:

@@ -65,7 +65,7 @@ def test_a_lock_that_was_given_back_can_be_had() -> None:
     [anomaly] = judge(r).anomalies
     assert anomaly.signature == "L9/released-lock-kept"
     assert anomaly.detail == {"key": 0, "processes": [1, 2], "after-ms": 3000}
-    assert "3.000 s after process 1, its only holder" in anomaly.story
+    assert "Process 1, its only holder, had given it back 3.000 s before" in anomaly.story
     assert judge(given_back(refused=False)).of("kept") == ("L8", "L9")
 
 

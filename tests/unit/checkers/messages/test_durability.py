@@ -420,10 +420,10 @@ def test_the_story_names_node_time_offset_and_faults() -> None:
     assert lost.ops == (1, 5, 13)  # the fault before the send, the send, the poll that passed it
     assert lost.story == (
         "b1 (epoch 3, grade stored) acknowledged value 11 of queue 0 at offset 1, at 5.000 s "
-        "(op 5), and no ok poll ever returned it, although reading went on past its place. "
+        "(op 5). No ok poll ever returned it, although reading went on past its place. "
         "Op 13: ok poll by process 1, at 13.000 s, answered by b2. "
-        "The last fault before op 5 was the cut of b2 at 1.000 s (op 1), never undone; "
-        "the next after it was the kill of b1 at 7.000 s (op 7), never undone."
+        "The last fault before op 5 was the cut of b2 at 1.000 s (op 1). Nothing undid it. "
+        "The next after it was the kill of b1 at 7.000 s (op 7). Nothing undid it."
     )
     skip = next(a for a in verdict.anomalies if a.name == "poll-skip")
     assert skip.story.startswith("Queue 0: value 12 came right after 10, past 11. Op 9: ok poll")
@@ -446,11 +446,11 @@ def test_the_story_tells_heals_with_their_faults_and_no_questions() -> None:
     teller = Storyteller(r.history)
     assert teller.around(9) == (
         "The last fault before op 9 was the kill of b1 and b2 at 3.000 s (op 3), which no probe "
-        "could prove, undone by the start of b1 at 7.000 s (op 7); the next after it was the "
-        "start-partition at 13.000 s (op 13), never undone."
+        "could prove. The start of b1 at 7.000 s (op 7) undid it. The next after it was the "
+        "start-partition at 13.000 s (op 13). Nothing undid it."
     )
-    assert teller.around(0).startswith("There was no fault before op 0; the next after it was")
-    assert "; none came after it. Also in effect then: the kill of b1" in teller.around(15)
+    assert teller.around(0).startswith("There was no fault before op 0. The next after it was")
+    assert " None came after it. Also in effect then: the kill of b1" in teller.around(15)
 
 
 def test_a_fault_elsewhere_is_not_told_as_none() -> None:
@@ -460,8 +460,8 @@ def test_a_fault_elsewhere_is_not_told_as_none() -> None:
     r.fault("kill", **{"b2-0": True})
     teller = Storyteller(r.history)
     assert teller.around(3, "S6", "b1") == "No fault struck broker set b1."
-    assert teller.around(3, "S6", "b2").startswith("No fault before op 3 struck broker set b2; the")
-    assert teller.around(3, "S6", "b0").endswith("; none after it struck broker set b0.")
+    assert teller.around(3, "S6", "b2").startswith("No fault before op 3 struck broker set b2. The")
+    assert teller.around(3, "S6", "b0").endswith(". None after it struck broker set b0.")
 
 
 def test_every_name_can_be_told() -> None:

@@ -54,7 +54,7 @@ def test_a_member_that_lacks_what_its_master_had_confirmed() -> None:
         "sync-state-set": [1, 2],
         "sync-state-set-epoch": 5,
     }
-    assert "should b0-1 be elected" in found.story
+    assert "Should b0-1 be elected" in found.story
 
 
 def test_it_is_told_once_a_state_of_the_set() -> None:

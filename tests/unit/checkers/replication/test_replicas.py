@@ -111,7 +111,7 @@ def test_of_a_pair_it_says_nothing_of_epochs() -> None:
     verdict = judge(r, Context(broker_sets=CONTEXT.broker_sets, settings=settings))
     found = next(a for a in verdict.anomalies if a.claim == "S8")
     assert found.name == "log-diverged"
-    assert "the logs of b0-0 and b0-1 differ: " in found.story
+    assert "the logs of b0-0 and b0-1 differ. " in found.story
     assert "epoch " not in found.story
     assert "Two brokers" not in found.story
 
@@ -134,7 +134,7 @@ def test_a_block_that_differs_is_found_at_its_offset() -> None:
         "offset": K,
         "at-start": False,
     }
-    assert "the block at byte 65536 differs" in found.story
+    assert "The block at byte 65536 differs" in found.story
     assert "start of b0-1" in found.story or "kill of b0-1" in found.story
 
 
@@ -211,7 +211,7 @@ def test_an_acknowledged_message_that_a_member_lacks() -> None:
     assert (found.claim, found.name) == ("S9", "missing-in-replica")
     assert found.ops == (3, 5, lacks)
     assert found.detail["nodes"] == ["b0-1"]
-    assert "acknowledged by b0 in epoch 2" in found.story
+    assert "b0 in epoch 2 acknowledged" in found.story
 
 
 def test_another_value_in_its_place_is_told() -> None:

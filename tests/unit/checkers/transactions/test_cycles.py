@@ -75,8 +75,13 @@ def ranks(found: Cycles, extra: str) -> int:
                 if name.removesuffix(extra) in CYCLES), default=len(CYCLES))  # fmt: skip
 
 
+@pytest.mark.parametrize("found_by_scipy", [True, False])
 @pytest.mark.parametrize("seed", range(40))
-def test_components_are_those_of_networkx_with_scipy_and_without(seed: int) -> None:
+def test_components_are_those_of_networkx_with_scipy_and_without(
+    seed: int, found_by_scipy: bool
+) -> None:
+    if found_by_scipy:
+        pytest.importorskip("scipy", reason="scipy is not installed: the extra `transactions`")
     random = Random(seed)
     size = random.choice((1, 6, 60, 400))
     rows = random_edges(random, size, random.randint(0, 2 * size), 1)
@@ -86,12 +91,12 @@ def test_components_are_those_of_networkx_with_scipy_and_without(seed: int) -> N
     other.add_nodes_from(range(size))
     other.add_edges_from(zip(source.tolist(), target.tolist(), strict=True))
     wanted = {frozenset(each) for each in nx.strongly_connected_components(other)}
-    for found in (by_scipy(size, source, target), by_tarjan(size, source, target)):
-        groups = {frozenset(np.flatnonzero(found == n).tolist()) for n in set(found.tolist())}
-        assert groups == wanted
-        assert cyclic(found).sum() == sum(len(each) for each in wanted if len(each) > 1)
-        # Numbers fall along edges: whoever seeks an order relies on it.
-        assert np.all(found[source] >= found[target])
+    found = (by_scipy if found_by_scipy else by_tarjan)(size, source, target)
+    groups = {frozenset(np.flatnonzero(found == n).tolist()) for n in set(found.tolist())}
+    assert groups == wanted
+    assert cyclic(found).sum() == sum(len(each) for each in wanted if len(each) > 1)
+    # Numbers fall along edges: whoever seeks an order relies on it.
+    assert np.all(found[source] >= found[target])
 
 
 def test_without_scipy_all_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """``maxq generate-history``: a folder that `maxq check` judges, or a reason and nothing."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -65,14 +66,14 @@ def test_calls_of_a_model_are_made_and_judged_by_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], to: str
 ) -> None:
     asked = ["generate-history", "--model", "fifo-queue", "--ops", "80", "--keys", "2"]
-    asked += ["--anomalies", "stale-answer=1", "--format", to, "--out", str(tmp_path / "made")]
+    asked += ["--anomalies", "stale-answer=1", "--format", to, "--out", str(tmp_path / "made here")]
     assert run_cli(asked) == 0
     said = capsys.readouterr().out
     assert "planted: stale-answer at ops " in said
-    command = said.splitlines()[-1].removeprefix("judge it: maxq ").split()
-    assert run_cli(command) == 1
+    command = shlex.split(said.splitlines()[-1].removeprefix("judge it: "))
+    assert run_cli(command[1:]) == 1
     assert "INVALID: 80 calls on 2 keys are not linearizable" in capsys.readouterr().out
-    (planted,) = json.loads((tmp_path / "made" / "planted.json").read_bytes())["planted"]
+    (planted,) = json.loads((tmp_path / "made here" / "planted.json").read_bytes())["planted"]
     assert planted["kind"] == "stale-answer"
     assert run_cli(asked) == 254
     assert "is there already" in capsys.readouterr().err

@@ -3,14 +3,18 @@
 import re
 from base64 import b64encode
 from hashlib import sha256
+from html import escape
 from html.parser import HTMLParser
 
 import msgspec
 import pytest
 from report_evidence import ATTACK, evidence, hostile, large
 
+from maxq.checkers.core.titles import TITLES
 from maxq.harness.report.markup import el, join, text
 from maxq.harness.report.page import guarded, render
+from maxq.harness.report.plot import axis
+from maxq.harness.report.timescale import TimeScale
 
 PARTS = ("findings", "claims", "anomalies", "timeline", "latency", "faults", "recovery",
          "operations", "checkers", "setup")  # fmt: skip
@@ -127,6 +131,22 @@ def test_a_page_says_which_fault_took_the_place_of_another() -> None:
     options = msgspec.structs.replace(given.options, nemesis=("kill",), stand_ins={"power": "kill"})
     assert "kill in place of power" in render(msgspec.structs.replace(given, options=options))
     assert "in place of" not in render(given)
+
+
+def test_claims_that_a_target_cannot_show_are_in_words() -> None:
+    given, absent = evidence([]), ("S1", "S9", "L3")
+    context = msgspec.structs.replace(given.context, absent=absent)
+    page = render(msgspec.structs.replace(given, context=context))
+    assert "<summary>3 claims that this target cannot show</summary>" in page
+    for claim in absent:
+        assert f"{escape(TITLES[claim], quote=True)} ({claim})" in page
+
+
+def test_a_time_is_written_only_where_it_fits_before_the_edge() -> None:
+    drawn = str(axis(TimeScale(start_ns=0, end_ns=80_100_000_000)))
+    shown = {m[2]: m[1] for m in re.finditer(r"<text([^>]*)>([^<]*)</text>", drawn)}
+    assert "hidden" not in shown["10 s"]
+    assert "hidden" in shown["80 s"]
 
 
 def test_an_empty_history_has_a_whole_page() -> None:

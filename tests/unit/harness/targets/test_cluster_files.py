@@ -66,7 +66,12 @@ def test_controllers_follow_from_the_file_and_so_do_counts() -> None:
     found = options(file(f"{CONTROLLED}{addresses}namesrvAddr=a:1;b:1\ntotalReplicas=5\n"))
     assert (found.controllers, found.namesrvs, found.replicas) == (5, 2, 5)
     assert found.files[0] == (
-        "cluster of the files: 1 broker set, 5 replicas each, 5 controllers, 2 name servers"
+        "cluster from your files: 1 broker set, 5 replicas each, 5 controllers, 2 name servers"
+    )
+    unsaid = options(file(f"{CONTROLLED}{addresses}"))
+    assert unsaid.files[0].endswith(
+        "5 controllers, 1 name server. They do not say how many name servers and replicas: set "
+        "--namesrvs, --replicas"
     )
 
 

@@ -126,7 +126,9 @@ def test_an_empty_broker_that_unclean_election_allows_leaves_no_topic() -> None:
     r.leads("b0-1", 3, EpochView(1, 0, 9), EpochView(2, 9, 9))  # with the log of the others
     assert elected_empty(r.history, UNCLEAN) == ""
     r.leads("b0-1", 3, EpochView(2, 0, 9))
-    assert elected_empty(r.history, UNCLEAN).startswith("b0-1 was elected in epoch 2 after its ")
+    assert elected_empty(r.history, UNCLEAN).startswith(
+        "b0-1 was elected in epoch 2 without a log, after its "
+    )
     unset: dict[str, str] = {}
     for settings in (None, unset):  # there it is a fault of the cluster
         assert elected_empty(r.history, settings) == ""

@@ -34,7 +34,7 @@ def test_an_answer_from_before_what_a_broker_knew_is_told() -> None:
     assert one.detail == {
         "set": "b0", "of": "master epoch", "epochs": [2, 1], "nodes": ["b0-1", "c1"],
     }  # fmt: skip
-    assert "b0-1 knew master epoch 2 in op 3, and after that c1 was asked" in one.story
+    assert "b0-1 knew master epoch 2 in op 3. After that c1 was asked" in one.story
     # Whose controllers promise no more than their own order is not judged by it.
     assert not found(r, Context(target="rocketmq:5.5.0"))
 

@@ -188,7 +188,7 @@ def test_of_runs_without_labels_only_what_needs_no_logs_is_classified(tmp_path: 
         "S7/master-outside-set": "by design",
     }
     text = markdown(of(tmp_path, bare))
-    assert "1 of the runs were recorded by a version that looked for lines" in text
+    assert "1 of the runs were recorded by a version that took lines" in text
     assert f"| deposed-master-shrinks | {SHRINKS} | 1 | 0, unknown in 1 | 1 |" in text
 
 

@@ -17,7 +17,14 @@ import msgspec
 import pytest
 from report_evidence import ATTACK
 
-from maxq.harness.experiments.overview.entries import Entry, differences, entries, entry_of
+from maxq.harness.experiments.overview import serving
+from maxq.harness.experiments.overview.entries import (
+    Entry,
+    differences,
+    entries,
+    entry_of,
+    inner_stores,
+)
 from maxq.harness.experiments.overview.page import page, write_index
 from maxq.harness.experiments.overview.serving import server
 from maxq.harness.schedule.options import Options
@@ -172,6 +179,8 @@ def test_each_store_inside_a_store_has_a_page_of_its_own(tmp_path: Path) -> None
     made(inner)
     path = write_index(tmp_path)
     assert path.read_text().count("<tr") == 2
+    made(tmp_path / "losses" / "runs")
+    assert [*inner_stores(tmp_path)] == ["campaigns/nightly", "losses"]
     assert "./campaigns/nightly/runs/index.html" in path.read_text()
     assert (inner / "index.html").exists()
 
@@ -213,6 +222,35 @@ def test_only_what_the_listing_names_is_served(served: tuple[Path, Any]) -> None
     assert ask("/", "POST")[0] == 501
     assert ask("/", host="evil.test")[0] == 403
     assert ask("/", host=f"localhost:{1234}")[0] == 200
+
+
+def test_logs_that_a_report_links_are_served(
+    served: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, ask = served
+    run, secret = made(root), root / "secret"
+    secret.write_text("x")
+    for node in ("b0-0", "c0"):
+        (run / "nodes" / node).mkdir(parents=True)
+    (run / "nodes" / "b0-0" / "node.log").write_text("one\ntwo\n")
+    (run / "nodes" / "b0-0" / "other.log").write_text("x")
+    (run / "nodes" / "c0" / "node.log").symlink_to(secret)
+    (run / "nodes" / "c1").symlink_to(run / "nodes" / "b0-0")
+    (run / "nodes" / "n0").symlink_to(root)
+    (root / "node.log").write_text("x")
+    name = f"queue/{run.name}"
+    status, headers, body = ask(f"/{name}/nodes/b0-0/node.log")
+    assert (status, body) == (200, b"one\ntwo\n")
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert headers["Content-Security-Policy"].startswith("sandbox")
+    for path in ("b0-0/other.log", "c0/node.log", "c1/node.log", "n0/node.log", "b0-0",
+                 "b0-0/../../../../secret", "%2e%2e/%2e%2e/%2e%2e/node.log", "b0-0%2fnode.log%00",
+                 "../nodes/b0-0/node.log"):  # fmt: skip
+        assert ask(f"/{name}/nodes/{path}")[0] == 404, path
+    assert ask(f"/queue/{run.name}x/nodes/b0-0/node.log")[0] == 404
+    monkeypatch.setattr(serving, "LOG_BYTES_MAX", 4)
+    cut = ask(f"/{name}/nodes/b0-0/node.log")[2]
+    assert cut == b"(the first 4 bytes are left out; the run's folder has all)\ntwo\n"
 
 
 def test_the_running_run_is_followed(served: tuple[Path, Any]) -> None:

@@ -82,7 +82,7 @@ def test_who_acted_who_was_shown_and_who_came_back(shown: dict[str, str] | None,
     assert found.back_ms == 3100.0
     assert found.paused == Absence(acted_ms=None, shown="master")
     assert found.acts
-    assert "master paused: the slave does not act, routes go on showing the master" in found.words
+    assert "Master paused: the slave does not act, routes go on showing the master" in found.words
 
 
 def test_a_slave_that_is_shown_as_master_is_no_master_that_is_back() -> None:
@@ -91,7 +91,7 @@ def test_a_slave_that_is_shown_as_master_is_no_master_that_is_back() -> None:
     found = told.outcome()
     assert found.back_ms is None
     assert not found.acts
-    assert found.words.endswith("the master does not come back")
+    assert found.words.endswith("The master does not come back")
 
 
 def test_what_is_seen_once_the_master_is_paused_is_no_return() -> None:

@@ -98,12 +98,16 @@ def test_a_cell_says_what_was_seen_in_how_many_runs() -> None:
     assert cell(upgrade, []) == "not run"
     assert cell(upgrade, [entry(came="failed", error="no mvn")]) == "not run: no mvn"
     assert cell(upgrade, [good, good, entry(came="never up")]) == (
-        "as documented in 2 of 3: the next send was acknowledged after 0.2 s, 0 of 1,234 lost, "
-        "serves at the end (2 times); never up"
+        "as documented in 2 of 3: the next send was acknowledged after 0.2 s. 0 of 1,234 lost. "
+        "Serves at the end (2 times); never up."
     )
-    rolling = entry(ROLLING, replaced=6, asked=7, lost=3, acknowledged=9, found=("S6/lost",))
+    rolling = entry(
+        ROLLING, replaced=6, asked=7, lost=3, acknowledged=9, found=("S6/lost-write", "S12/order")
+    )
     assert cell(BY_NAME[ROLLING], [rolling]) == (
-        "1 run: 6 of 7 nodes replaced, 3 of 9 lost, does not serve at the end; found: S6/lost"
+        "1 run: 6 of 7 nodes replaced. 3 of 9 lost. Does not serve at the end. Found: a consumer "
+        "got one producer's messages in another order (S12/order). Also: an acknowledged message "
+        "was lost (S6/lost-write)."
     )
 
 
@@ -159,8 +163,8 @@ def test_a_cell_of_a_pair_says_who_acted_and_who_came_back() -> None:
     one = entry(PAIR, serves=True, acknowledged=900, pair=BACK)
     assert cell(BY_NAME[PAIR], [one]) == (
         "as documented in 1 of 1: master killed: the slave acts after 0.4 s, routes show it as the "
-        "master; the master is back 1.7 s after its start; master paused: the slave does not act, "
-        "routes go on showing the master; 0 of 900 lost, serves at the end"
+        "master. The master is back 1.7 s after its start. Master paused: the slave does not act, "
+        "routes go on showing the master. 0 of 900 lost. Serves at the end."
     )
 
 
@@ -197,9 +201,9 @@ def test_a_cell_of_which_nothing_was_run_here_stays_as_it_is(tmp_path: Path) -> 
     before, after = page(made(elsewhere)), page(made(here), page(made(elsewhere)))
     rows = [next(r for r in p.splitlines() if r.startswith(f"| {PAIR} |")) for p in (before, after)]
     assert rows[0] == rows[1]
-    assert "lost, serves" in rows[0]
+    assert "lost. Serves" in rows[0]
     assert f"| {other} |" in after
-    assert after.count("lost, serves") == 2
+    assert after.count("lost. Serves") == 2
     append(here / JOURNAL, entry(PAIR, came="failed", error="no network"))
     assert page(made(here), after) == after, "a run that says nothing takes nothing away"
 
@@ -207,15 +211,15 @@ def test_a_cell_of_which_nothing_was_run_here_stays_as_it_is(tmp_path: Path) -> 
 def test_where_logs_ended_and_what_they_have_now() -> None:
     new = log("b0-1", before=None)
     assert words([log(), new]) == (
-        "logs ended at b0-0 90, now all 2 at 100, equal to the byte, with all that they had"
+        "logs ended at b0-0 90. Now all 2 at 100, equal to the byte, with all that they had"
     )
     short = log("b0-1", before=80, after=80, equal=False)
     assert words([log(), short]) == (
-        "logs ended at b0-0 90, b0-1 80, now b0-0 100, b0-1 80, with all that they had"
+        "logs ended at b0-0 90, b0-1 80. Now b0-0 100, b0-1 80, with all that they had"
     )
     other = log("b0-1", equal=False, kept=False)
     assert words([log(), other]).endswith(
-        "now b0-0 100, b0-1 100, with other bytes, without what it had: b0-1"
+        "Now b0-0 100, b0-1 100, with other bytes, without what it had: b0-1"
     )
     assert "b0-1 unreadable" in words([log(), log("b0-1", after=None, equal=False)])
 
