@@ -1,8 +1,8 @@
 """Logs do not grow while no client sends.
 
 A new master begins its epoch with a record of its own (RocketMQ writes none, ours one), and from
-then on a log grows by what clients send. So while no client sends, no epoch gets longer, in any
-replica, than its master first said. Two times are judged: before the first send was asked for, and
+then on a log grows by what clients send. So while no client sends, no epoch of a replica gets
+longer than its master first said. Two times are judged: before the first send was asked for, and
 after the last one was over; a send with an unknown outcome may be written at any time
 after it. Ends are bytes of the commit log. Claim: S11b.
 """
@@ -82,17 +82,20 @@ def grown(replicas: Sequence[Sighting[ReplicaView]]) -> tuple[list[Found], int]:
         replicas: what brokers said while no client sent.
     """
     first: dict[Epoch, tuple[int, int]] = {}  # how long its master said first, and where
+    # One that was deposed, and has not come back, may have had more of an epoch all the time.
+    own: dict[tuple[str, Epoch], int] = {}  # how long each node said first
     seen_again: set[Epoch] = set()
     found: dict[Epoch, Found] = {}
     for s in replicas:
         for epoch, start, end in ((e.epoch, e.start, e.end) for e in s.view.epochs):
             key, length = (s.view.set, epoch, start), end - start
+            had = own.setdefault((s.view.node, key), length)
             if key not in first:
                 if s.view.leads and length:
                     first[key] = length, s.at
                 continue
             seen_again.add(key)
-            if length > first[key][0] and key not in found:
+            if length > max(first[key][0], had) and key not in found:
                 found[key] = _found(key, s.view.node, length, s.at, first[key])
     return list(found.values()), len(seen_again)
 

@@ -22,12 +22,21 @@ def said(r: Cluster, *ends: tuple[str, bool, int]) -> Cluster:
 
 
 def test_a_log_that_grows_although_nobody_sends() -> None:
-    verdict = judge(said(Cluster(), ("b0-0", True, 0), ("b0-0", True, 113), ("b0-1", False, 226)))
+    verdict = judge(said(Cluster(), ("b0-0", True, 0), ("b0-1", False, 100),
+                         ("b0-0", True, 113), ("b0-1", False, 226)))  # fmt: skip
     [found] = verdict.anomalies
     assert found.signature == "S11b/written-by-nobody"
     assert found.detail == {
         "set": "b0", "epoch": 1, "start": 0, "node": "b0-1", "bytes": [113, 226]
     }  # fmt: skip
+
+
+def test_one_that_was_deposed_may_have_more_of_an_epoch_all_the_time() -> None:
+    """As on RocketMQ 5.3.3, where it did not come back: its log was cut by nobody."""
+    verdict = judge(
+        said(Cluster(), ("b0-0", True, 113), ("b0-1", False, 226), ("b0-1", False, 226))
+    )
+    assert (verdict.valid, verdict.of("kept")) == (True, ("S11b",))
 
 
 def test_the_record_that_begins_an_epoch_is_nobodys() -> None:
