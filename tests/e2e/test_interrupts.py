@@ -117,7 +117,7 @@ def test_a_shrinking_that_is_interrupted_keeps_the_best(tmp_path: Path) -> None:
     assert "best so far: " in out
     assert "maxq.harness.cli.main shrink" in err
     script = run / "shrunk" / "best.jsonl"
-    assert f"maxq replay {script}" in out
+    assert f"replay {script}" in out
     assert run_cli(["replay", str(script), "--store", str(tmp_path / "again")]) == 1
 
 
