@@ -6,8 +6,8 @@ all its threads, the best of so many; since machines differ it is a ratio to a c
 same process, 2,000,000 writes into a dict. Memory is what the process had at most, over what it had
 at its start. The exponent is that of the growth of time from the first size: 1 is linear.
 
-`durability` is the queue without the logs of its replicas. `queue-1` and `queue-64` are the same
-sends and polls of one queue and of 64: one may take 1.3 times as long as 64. With two cores the
+`durability` is the queue without the logs of its replicas. `queue-1` and `queue-32` are the same
+with one broker set and with 32: one may take 1.3 times as long as 32. With two cores the
 seconds that passed say what a second core is good for. What is above its goal is marked with !.
 Exit code 1 if anything is.
 """
@@ -40,7 +40,7 @@ Ways = list[tuple[str, int]]  # an engine, and on how many cores
 MILLION = 1_000_000
 RATIOS = {
     "queue": 9, "replicas": 9, "epochs": 9, "offsets": 9, "durability": 6, "lock": 6,
-    "registration": 6, "queue-1": 6, "queue-64": 6,
+    "registration": 6, "queue-1": 6, "queue-32": 6,
 }  # fmt: skip
 JSONL_MORE, EDN_RATIO, LARGE_RATIO, LARGE_MIB, EXPONENT, APART = 5, 60, 75, 2048, 1.15, 1.3
 
@@ -209,12 +209,12 @@ def missed_of(plan: list[tuple[str, int, list[str]]], ways: Ways, times: int) ->
                 missed += more
                 print(line, flush=True)
     for (workload, form, engine, cores), few in last.items():
-        many = last.get(("queue-64", form, engine, cores))
+        many = last.get(("queue-32", form, engine, cores))
         if workload == "queue-1" and many is not None:
             apart = few.row.ratio / many.row.ratio
             over = apart > APART
             missed += over
-            print(f"queue-1 to queue-64, {form}, {engine}, {cores} cores: {apart:.2f} of the time"
+            print(f"queue-1 to queue-32, {form}, {engine}, {cores} cores: {apart:.2f} of the time"
                   f"{' !' if over else ''}")  # fmt: skip
     print(f"{missed} goals missed; load {os.getloadavg()[0]:.1f}")
     return missed

@@ -27,8 +27,8 @@ import pyarrow as pa
 from maxq.checkers.availability import attempt_columns
 from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Checker, Context
-from maxq.checkers.judgement.by_columns import judge_batches
-from maxq.checkers.judgement.dealt import Request
+from maxq.checkers.judgement.piecewise.by_columns import judge_batches
+from maxq.checkers.judgement.piecewise.dealt import Request
 from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.locks import lease_columns
 from maxq.checkers.messages import offset_columns
@@ -42,7 +42,7 @@ from maxq.harness.schedule import format as schedules
 from maxq.harness.schedule.generated import options_of
 from maxq.harness.schedule.options import Options
 from maxq.histories.columns import messages
-from maxq.histories.columns.rows import batches_of
+from maxq.histories.columns.outline import batches_of
 from maxq.histories.columns.scan import scan
 from maxq.histories.history import History
 from maxq.histories.op import Op

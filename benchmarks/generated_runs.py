@@ -1,49 +1,41 @@
 """Folders of runs that were made up, in any format, for benchmarks of checkers."""
 
-import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.engines import OPTIONS, Queues
 from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import JournalWriter
 from maxq.histories.observed import REPLICA_LOG
-from maxq.histories.op import Op
 from maxq.histories.parquet import open_table, read_batches, rows_of
 from maxq.histories.store import CONFIG, JOURNAL, PARQUET
-from maxq.histories.tables import Values, events_table
+from maxq.histories.tables import Values
 
 WORKLOADS = ("queue", "durability", "replicas", "lock", "offsets", "epochs", "registration",
-             "queue-1", "queue-64")  # fmt: skip
+             "queue-1", "queue-32")  # fmt: skip
 FORMATS = ("parquet", "jsonl", "edn")
 EDN = "history.edn"
 LARGE = 10_000_000
 CONCURRENCY = 16
-BATCH_ROWS = 65_536
 
 
 def generated(workload: str, events: int, path: Path) -> int:
     """Write a run's folder with a table of about so many events; returns how many there are.
 
-    `durability` is the queue without the logs of its replicas, `queue-N` sends and polls of so many
-    queues.
+    `durability` is the queue without the logs of its replicas, `queue-N` has so many broker
+    sets, of two queues each.
     """
-    if workload.startswith("queue-"):
-        _queues(int(workload.removeprefix("queue-")), events, path)
-        return rows_of(path / PARQUET)
-    of = "queue" if workload == "durability" else workload
+    of, _, sets = workload.partition("-")
+    of = "queue" if workload == "durability" else of
     words = ("--ops", str(events // 2), "--concurrency", str(CONCURRENCY), "--seed", "1")
     command = [sys.executable, "-m", "maxq.harness.cli.main", "generate-history", *words]
+    more = ("--broker-sets", sets) if sets else ()
     subprocess.run(
-        [*command, "--workload", of, "--out", str(path)], check=True, capture_output=True
+        [*command, *more, "--workload", of, "--out", str(path)], check=True, capture_output=True
     )
     if workload == "durability":
         _without_logs(path)
@@ -77,12 +69,3 @@ def _without_logs(path: Path) -> None:
             writer.write_batch(left.set_column(at, left.schema.field(at), index))
             count += len(left)
     kept.rename(path / PARQUET)
-
-
-def _queues(queues: int, events: int, path: Path) -> None:
-    path.mkdir()
-    (path / CONFIG).write_text(json.dumps({"options": msgspec.to_builtins(OPTIONS)}))
-    ops: Iterator[Op] = Queues(1, queues).ops(events)
-    with open_table(path / PARQUET) as writer:
-        while some := [*islice(ops, BATCH_ROWS)]:
-            writer.write_table(events_table(some, run_id=path.name))

@@ -81,7 +81,7 @@ def counted(engine: str, run: Path, what: str) -> Row:
     """Count in this process, which has one core."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
     pa.set_cpu_count(1)
-    module = "maxq.checkers.judgement.by_columns" if engine == "ours" else engine
+    module = "maxq.checkers.judgement.piecewise.by_columns" if engine == "ours" else engine
     importlib.import_module(module)  # before the clock
     pa.array([0])  # imports pandas where that is installed
     leases = leases_of(run)

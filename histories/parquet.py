@@ -1,10 +1,10 @@
 """The events table of a run as one Parquet file, ``history.parquet``: for Spark and for archives.
 
-zstd, row groups of about a million rows, statistics on: see docs/spec/history-format.md 9.4. Each
+zstd, row groups of 131,072 rows, statistics on: see docs/spec/history-format.md 9.4. Each
 page has a checksum, without which a flipped bit may well be read as another number.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,13 @@ import pyarrow.parquet as pq
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table, ops_from_events
 
-ROW_GROUP_ROWS = 1_000_000
+ROW_GROUP_ROWS = PIECE_ROWS = 131_072  # of older files a group has a million
 ZSTD_LEVEL = 3
 ROWS_FREE = 1_000_000  # that a file may hold; of more, each takes a byte at least
 REPEATED: Any = ["run_id", "type", "process_name", "f", "error"]  # columns with few texts
+# What a judge reads: `run_id` and `pair` follow from the file and its other columns.
+JUDGED = [name for name in EVENTS.names if name not in ("run_id", "pair")]
+TIMED = [name for name in JUDGED if name not in ("value", "ext")]  # what happened when
 _CODED = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -67,12 +70,28 @@ def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
             yield batch.select(EVENTS.names).cast(EVENTS)
 
 
-def read_coded(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of one run, as `read_batches` has them, those with few texts as dictionaries.
+def pieces_of(path: Path) -> list[int]:
+    """How many pieces each row group has, of those that `read_coded` gives.
+
+    Raises:
+        HistoryError: the file is damaged.
+    """
+    with _read_of(path):
+        found: Any = pq.read_metadata(path)
+        _check_claims(found, path.stat().st_size)
+        groups = (found.row_group(n).num_rows for n in range(found.num_row_groups))
+        return [-(-rows // PIECE_ROWS) for rows in groups]
+
+
+def read_coded(
+    path: Path, names: Sequence[str], pieces: Collection[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of one run, `PIECE_ROWS` at a time, those with few texts as dictionaries.
 
     Args:
         path: of the file.
         names: the columns that are wanted; pages of the others are compared as well.
+        pieces: the numbers of those that are wanted, which are given in order; None: all.
 
     Raises:
         HistoryError: as `read_parquet`.
@@ -81,8 +100,16 @@ def read_coded(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     wanted = pa.schema([f.with_type(_CODED) if f.name in REPEATED else f for f in fields])
     with _read_of(path), _opened(path, coded=REPEATED) as file:
         _check_schema(file.schema_arrow)
-        for batch in _batches(file):
-            yield batch.select(names).cast(wanted)
+        first = 0
+        for group, count in enumerate(pieces_of(path)):
+            own = [n for n in range(count) if pieces is None or first + n in pieces]
+            first += count
+            if not own:
+                continue
+            whole = pa.Table.from_batches(list(_batches(file, [group])))
+            table = whole.select(names).cast(wanted).unify_dictionaries().combine_chunks()
+            cut = table.to_batches(max_chunksize=PIECE_ROWS)
+            yield from (cut[n] for n in own)
 
 
 def check_pages(path: Path) -> None:
@@ -142,10 +169,16 @@ def _check_claims(found: Any, size: int) -> None:
             raise HistoryError(f"row group {number} claims {rows} rows in {size} bytes")
 
 
-def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+def _batches(
+    file: pq.ParquetFile, groups: Collection[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some row groups; None: of all."""
     first = 0
     for group in range(file.num_row_groups):
         rows, found = file.metadata.row_group(group).num_rows, 0
+        if groups is not None and group not in groups:
+            first += rows
+            continue
         try:
             for batch in file.iter_batches(row_groups=[group]):
                 found += len(batch)

@@ -1,83 +1,152 @@
-"""Judges histories on Spark: the same verdicts as `maxq.checkers.judgement.runner.check_all`, of
-any size.
+"""Judges histories on Spark: the same verdicts as `maxq.checkers.judgement.runner.check_all`.
 
-Three jobs for any number of runs: one collects the small part of each, one deals every check's rows
-out and judges each key, one fetches the operations that anomalies name. A fourth is needed where
-a key must know what another has found, which few histories show. What is put together in the end is
-small, and put together here, by `maxq.checkers.judgement.dealt`.
+Every run has its own plan (`judging_of`), and what all of them ask for at a time is one job: a
+survey, which brings back what is small; one that deals all other rows out by key and judges each
+key; and those that fetch what shows findings. Only what is small reaches this process.
 """
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from maxq.checkers.judgement.dealt import Found, Judged, Judging, Request, Small, Task, merged
-from maxq.histories.history import Breach
-from maxq.spark_checkers.deal import TaskId, deal
-from maxq.spark_checkers.events import collect_ops, collect_small, joined
-from maxq.spark_checkers.rules import Rules, breaches_of
+from maxq.checkers.judgement.piecewise.asks import Ask, Deal, Each, Plan, Reread, Survey
+from maxq.checkers.judgement.piecewise.by_columns import judging_of
+from maxq.checkers.judgement.piecewise.dealt import Judged, Request
+from maxq.histories.columns.outline import Outline
+from maxq.histories.op import without_cycles
+from maxq.histories.parquet import TIMED, pieces_of, read_coded, rows_of
+from maxq.spark_checkers.jobs import Dealt, Look, Part, deal, each, looked_at, surveyed
+from maxq.spark_checkers.session import failures
 
-RULES = "rules"  # the name of their task
+TASKS_A_CORE = 4
+ROWS_A_PARTITION = 500_000
+
+
+class Table(NamedTuple):
+    """A run's events table, and by whom it is judged."""
+
+    path: Path
+    request: Request
+
+
+def judge_on(spark: Any, tables: Mapping[str, Table]) -> dict[str, Judged]:
+    """Judge runs with as many tasks as suit a session and the length of their tables; the rest as
+    `judge_runs`.
+
+    Raises:
+        SparkFailed: a job came to no end.
+    """
+    context = spark.sparkContext
+    tasks = TASKS_A_CORE * context.defaultParallelism
+    rows = sum(rows_of(table.path) for table in tables.values())
+    partitions = max(context.defaultParallelism, rows // ROWS_A_PARTITION)
+    with failures():
+        return judge_runs(context, tables, tasks=tasks, partitions=partitions)
 
 
 def judge_runs(
-    events: Any, requests: Mapping[str, Request], *, partitions: int
+    context: Any, tables: Mapping[str, Table], *, tasks: int, partitions: int
 ) -> dict[str, Judged]:
-    """Judge every requested run.
+    """Judge runs, all in the same jobs.
 
     Args:
-        events: an events table of one run or many, in any order and partitioning.
-        requests: by run.
-        partitions: into how many pieces rows are dealt.
+        context: Spark's.
+        tables: by run.
+        tasks: over how many tasks all pieces of all runs are dealt, at most.
+        partitions: over how many tasks keys are dealt.
 
     Raises:
-        HistoryError: a row is no operation, or a pair is wrong.
+        HistoryError: a row is no operation.
     """
-    parts = collect_small(events)
-    runs = {
-        run: Judging(request, parts.get(run, Small([], Counter())))
-        for run, request in requests.items()
-    }
-    whole = joined(events)
-    rules = Task(Rules(), None)
-    found = _dealt(whole, {run: {**r.tasks, RULES: rules} for run, r in runs.items()}, partitions)
-    found, breaches = _ruled(whole, found, partitions)
-    more = {run: r.again(found[run]) for run, r in runs.items()}
-    if any(more.values()):
-        again = _dealt(whole, more, partitions)
-        found = {run: merged(found[run], again[run]) for run in runs}
-    wanted = {run: r.evidence(found[run]) for run, r in runs.items()}
-    evidence = collect_ops(events, wanted)
-    return {run: r.judged(found[run], evidence[run], breaches[run]) for run, r in runs.items()}
+    runs = {name: _Run(name, table, tasks // len(tables)) for name, table in tables.items()}
+    with without_cycles():
+        while any(run.ask is not None for run in runs.values()):
+            _answer(context, runs, tasks, partitions)
+    return {name: run.judged for name, run in runs.items() if run.judged is not None}
 
 
-def _ruled(
-    whole: Any, found: Mapping[str, Found], partitions: int
-) -> tuple[dict[str, Found], dict[str, list[Breach]]]:
-    """The same without what was found of the rules of well-formedness; and all breaches of them.
-    Chunks that must know the highest time before them are looked at again."""
-    rules = Rules()
-    results: dict[str, dict[Any, Any]] = {}
-    for run, of_run in found.items():
-        of_rules = of_run[RULES]
-        if isinstance(of_rules, Exception):
-            raise of_rules
-        results[run] = of_rules
-    more = {run: {RULES: Task(rules, None, news)} for run, r in results.items()
-            if (news := rules.again(r))}  # fmt: skip
-    if more:
-        for run, again in _dealt(whole, more, partitions).items():
-            known = merged({RULES: results[run]}, again)[RULES]
-            results[run] |= known if isinstance(known, dict) else {}
-    rest: dict[str, Found] = {
-        run: {n: r for n, r in of.items() if n != RULES} for run, of in found.items()
-    }
-    return rest, {run: breaches_of(r) for run, r in results.items()}
+def _answer(context: Any, runs: Mapping[str, "_Run"], tasks: int, partitions: int) -> None:
+    """Answer what every run asks for."""
+    asked = {name: run.ask for name, run in runs.items() if run.ask is not None}
+    parts = [(name, part, look) for name in asked for part, look in runs[name].parts_to_look_at()]
+    found = each(context, [(part, look) for _, part, look in parts], tasks)
+    answers: dict[str, list[Any]] = {name: [] for name in asked}
+    for (name, _, _), of_part in zip(parts, found, strict=True):
+        answers[name] += of_part
+    dealt = {name: Dealt(ask.tasks, ask.by_rows)
+             for name, ask in asked.items() if isinstance(ask, Deal)}  # fmt: skip
+    pieces = [part for name in dealt for part in runs[name].all_parts()]
+    of_keys = deal(context, pieces, dealt, tasks=tasks, partitions=partitions) if dealt else {}
+    for name, ask in asked.items():
+        match ask:
+            case Deal():
+                runs[name].told(of_keys[name])
+            case Reread():
+                runs[name].told(runs[name].reading)
+            case _:
+                runs[name].told(answers[name])
 
 
-def _dealt(
-    whole: Any, tasks: Mapping[str, Mapping[str, Task]], partitions: int
-) -> dict[str, Found]:
-    each: dict[TaskId, Task] = {(r, name): t for r, of in tasks.items() for name, t in of.items()}
-    found = deal(whole, each, partitions)
-    return {run: {name: found[run, name] for name in of} for run, of in tasks.items()}
+class _Run:
+    """One run on its way to its verdicts. `ask` is what it wants to know; None: it is `judged`."""
+
+    def __init__(self, name: str, table: Table, tasks: int) -> None:
+        self.judged: Judged | None = None
+        self._name = name
+        self._path = table.path.resolve()
+        self._groups = _groups(pieces_of(table.path), max(1, tasks))
+        self._plan: Plan[Judged] = judging_of(table.request)
+        self.ask: Ask | None = next(self._plan)
+
+    def reading(self, pieces: Collection[int] | None) -> Any:
+        """Reads what happened when, here."""
+        return read_coded(self._path, TIMED, pieces)
+
+    def told(self, answer: Any) -> None:
+        """Go on with an answer."""
+        try:
+            self.ask = self._plan.send(answer)
+        except StopIteration as end:
+            self.ask, self.judged = None, end.value
+
+    def parts_to_look_at(self) -> list[tuple[Part, Look]]:
+        """What each task is to look at, and how."""
+        match self.ask:
+            case Survey():
+                return [(Part(self._name, self._path, own), surveyed) for own in self._groups]
+            case Each(look, outline, pieces):
+                wanted = None if pieces is None else frozenset(pieces)
+                return [(part, partial(looked_at, look)) for part in self._parts(outline, wanted)]
+        return []
+
+    def all_parts(self) -> list[Part]:
+        """All pieces, for rows to be dealt out."""
+        return self._parts(self.ask.outline, None) if isinstance(self.ask, Deal) else []
+
+    def _parts(self, outline: Outline, wanted: frozenset[int] | None) -> list[Part]:
+        found = []
+        for group in self._groups:
+            own = [n for n in group if wanted is None or n in wanted]
+            before = [outline.before[n] for n in own]
+            if own:
+                found.append(Part(self._name, self._path, own, before, outline.never))
+        return found
+
+
+def _groups(pieces: Sequence[int], tasks: int) -> list[list[int]]:
+    """The numbers of pieces for each of so many tasks, at most; those of a row group go together.
+
+    Args:
+        pieces: how many each row group has.
+        tasks: how many there may be.
+    """
+    share = -(-sum(pieces) // tasks)
+    found: list[list[int]] = []
+    first = 0
+    for count in pieces:
+        if not found or len(found[-1]) + count > max(share, count):
+            found.append([])
+        found[-1] += range(first, first + count)
+        first += count
+    return [group for group in found if group]

@@ -1,14 +1,15 @@
 """A Spark session for checks: an embedded one in this process, or one on a cluster.
 
 Everything of an embedded session stays on this machine's loopback address, has bounded memory and
-no web page. Python workers are this interpreter. A cluster's workers need Python with msgspec and
-pyarrow; the code of the checks is sent to them.
+no web page. Python workers are this interpreter. A cluster's workers need Python with msgspec,
+numpy and pyarrow; the code of the checks is sent to them.
 
 How it is used: docs/spark.md.
 """
 
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -20,14 +21,46 @@ from typing import Any
 
 LOCAL = "local[*]"
 MEMORY = "2g"
-BATCH_ROWS = 10_000  # of an Arrow batch: values are texts, so the 100,000 of plain columns are many
 PACKAGES = ("checkers", "histories", "spark_checkers")
-NEEDED = ("pyspark", "pandas")  # without pandas Spark refuses functions over Arrow batches
+NEEDED = ("pyspark",)
 LOOPBACK = "127.0.0.1"
 
 
 class SparkMissing(Exception):
     """What is not here, and what to do about it."""
+
+
+class SparkFailed(Exception):
+    """A job came to no end, in one sentence."""
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """What Spark's driver raises within a block, as `SparkFailed`; also of a JVM that is gone."""
+    try:
+        yield
+    except Exception as error:
+        of_bridge = type(error).__module__.partition(".")[0] == "py4j"  # which has no types
+        if of_bridge or isinstance(error, ConnectionError):
+            raise SparkFailed(in_a_sentence(str(error))) from error
+        raise
+
+
+_TASK = re.compile(r"Task (\d+) in stage (\d+)[.\d]* failed (\d+) times?")
+_CAUSE = re.compile(r"\b(?:[a-z]+\.)+([A-Za-z]+(?:Error|Exception)): ")
+
+
+def in_a_sentence(message: str) -> str:
+    """What Spark says of a job that failed: which task of which stage, and the cause that it names
+    last before the trace of the JVM."""
+    task = _TASK.search(message)
+    _, *causes = _CAUSE.split(message.partition("\n\tat ")[0])
+    name, said = causes[-2:] if causes else ("", message)
+    said = said.partition("\n")[0]
+    why = f"{name}: {said}" if name not in ("", "SparkException") else said
+    where = f"task {task[1]} of stage {task[2]} failed {task[3]} times: " if task else ""
+    crashed = " (a worker that the machine ends for its memory ends so)" if "crashed" in why else ""
+    return f"Spark: {where}{why.strip() or 'the session ended'}{crashed}"
 
 
 def missing() -> str:
@@ -86,8 +119,6 @@ def settings(master: str) -> dict[str, str]:
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
-        "spark.sql.session.timeZone": "UTC",
     }
     if master.startswith("local"):
         config |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}

@@ -90,7 +90,7 @@ class Answers(KeyedChecker):
     def sift(self, rows: "Rows", chosen: "Ints", known: Mapping[int, str]) -> "Ints":
         from maxq.checkers.availability import send_columns  # numpy, for those who have columns
 
-        return send_columns.failing(rows, chosen, _served, by_set=bool(known))
+        return send_columns.failing(rows, chosen, _served, known, LENGTH_NS_MIN)
 
     def rows(
         self, event: Event, known: Mapping[int, str]

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from maxq.checkers.availability.send_columns import keys_begun
 from maxq.checkers.core.columnar import Arrays, Dealing
 from maxq.checkers.core.keyed import Event
 from maxq.histories.columns.beside import beside
 from maxq.histories.columns.rows import INVOKE, OK, Rows
-from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, distinct, scan
+from maxq.histories.columns.scan import Ints, Mask, distinct
 
 if TYPE_CHECKING:
     from maxq.checkers.availability.lost_masters import Attempt, Lost
 
 ANOTHER, NOBODY = -1, -2  # instead of the number of a set: one that is not asked for; not ok
-_KEY, _VALUE = 1, 2
-_SENDS_ONE = Grammar({'[["send",': {BEGIN: _KEY}, ",": {_KEY: _VALUE}, "]]": {_VALUE: END}})
 _NUMBERS = np.iinfo(np.int64)
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -56,7 +55,7 @@ def elements(
         decode: what the decoder reads out of an event.
     """
     done = chosen[(rows.type[chosen] != INVOKE) & (rows.begun[chosen] >= 0)]
-    key, plain = _keys(rows, done)
+    key, plain = keys_begun(rows, done)
     kept = rows.type[done] == OK
     for span in spans:
         kept |= (rows.begun_ns[done] >= span.since_ns) & (rows.index[done] < span.until)
@@ -71,19 +70,6 @@ def elements(
     order = np.argsort(row, kind="stable")
     joined = {name: np.append(own, odd.arrays[name])[order] for name, own in arrays.items()}
     return Dealing(key[order], row[order], joined, _NO_ROWS, unsure)
-
-
-def _keys(rows: Rows, done: Ints) -> tuple[Ints, Mask]:
-    """The queue that each was begun for; and where that is plain to see."""
-    begun = rows.invocations(done)
-    here = np.flatnonzero(begun >= 0)
-    found = scan(rows.values(begun[here]), _SENDS_ONE)
-    key = np.zeros(len(done), np.int64)
-    plain = np.zeros(len(done), np.bool_)
-    keys = found.role == _KEY
-    key[here[found.row[keys]]] = found.value[keys]
-    plain[here[found.plain]] = True
-    return key, plain
 
 
 def _beside(rows: Rows, row: Ints, ok: Mask, sets: Sequence[str]) -> tuple[Ints, Mask]:

@@ -73,6 +73,6 @@ def _after(rows: Rows, chosen: Ints, known: Any, margin_ns: int) -> Mask:
     """What a request after the last heal may be beside: what ended less than a lease before, or
     never did."""
     since_ns = known.rest.at_ns - known.lease_ns - margin_ns
-    never = (rows.open & rows.last)[chosen]
+    never = rows.open[chosen]
     found: Mask = np.where(rows.type[chosen] == INVOKE, never, rows.time[chosen] >= since_ns)
     return found

@@ -15,7 +15,7 @@ import msgspec
 from maxq.checkers.core.api import Checker, Context, Verdict
 from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.core.keyed import Event, Keyed
-from maxq.checkers.judgement.dealt import LARGE
+from maxq.checkers.judgement.piecewise.dealt import LARGE
 from maxq.checkers.power import of_messages, of_nodes
 from maxq.checkers.power.wrong import Changes, Plant, Wrong, planted
 from maxq.histories.history import History

@@ -13,7 +13,7 @@ import numpy as np
 from maxq.checkers.core.columnar import Dealing, Groups, keys_of
 from maxq.checkers.core.keyed import Event
 from maxq.histories.columns.rows import INFO, OK, Rows
-from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, scan
+from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, scan
 from maxq.histories.observed import APPLY_ID
 
 PREFIX = "a"  # of the names of made-up sets
@@ -68,14 +68,13 @@ def elements(
 def _applying(rows: Rows, without: Ints, sets: frozenset[str]) -> Ints:
     """Of applications that were not answered, those that may be for a set of the cluster."""
     done = without[rows.type[without] == INFO]
-    there = rows.invocations(done)
-    unknown, done, there = done[there < 0], done[there >= 0], there[there >= 0]
+    unknown, done = done[rows.begun[done] < 0], done[rows.begun[done] >= 0]
     open_ = without[rows.open[without]]
-    row, asked = np.concatenate([open_, done]), np.concatenate([open_, there])
+    row = np.concatenate([open_, done])
     if any(name.startswith(PREFIX) for name in sets):
         return np.concatenate([row, unknown])
-    plain: Mask = scan(rows.values(asked), _GRAMMAR).plain
-    return np.concatenate([row[~plain], unknown])
+    plain = [scan(texts, _GRAMMAR).plain for texts in (rows.values(open_), rows.begun_values(done))]
+    return np.concatenate([row[~np.concatenate(plain)], unknown])
 
 
 def owners(groups: Groups) -> tuple[list[int], list[int]]:

@@ -172,8 +172,6 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         if given[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model")
     engine, master = given["engine"], given["master"]
-    if given["minimal"] and engine == SPARK:
-        raise click.UsageError("--minimal is for the engines columns and local")
     named = flat(given["workload"])
     judged: Judged | JudgedFile
     if run.is_dir():
@@ -299,9 +297,7 @@ def _check_run(
         else:
             judged = stored_run.judge_stored(run, allow_truncated=allow_truncated)
         judged = judged.with_power() if power else judged
-        # Spark counts no times, and fetches nothing beside what anomalies name.
-        drawn = judge is None or judge is piecewise.by_columns
-        judged = judged.with_counterexamples() if drawn else judged
+        judged = judged.with_counterexamples()
         found = judged.stored.report
         _say_state(judged.stored)
         if not ended:
@@ -313,8 +309,7 @@ def _check_run(
                 judged.save(whole=False)
             except OSError as error:
                 echo(f"the verdict is not stored: {described(error)}", err=True)
-            if drawn:
-                judged = judged.with_report()
+            judged = judged.with_report()
     return judged
 
 
@@ -354,7 +349,7 @@ def _check_file(
         judged = judge(source, checkers, context)
     stored = msgspec.structs.replace(stored, history=judged.history)
     found = rejudge.judged_file(stored, judged.results, named, judged.recoveries)
-    return found.with_counterexamples(checkers) if judge is piecewise.by_columns else found
+    return found.with_counterexamples(checkers)
 
 
 def _say_assumed(stored: StoredRun, clients: int | None) -> None:

@@ -6,17 +6,19 @@ that is as it was recorded: the journal is what happened.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from maxq.checkers.core.api import Checker, Context
 from maxq.checkers.core.keyed import Keyed
-from maxq.checkers.judgement import dealt
+from maxq.checkers.judgement.piecewise import dealt
+from maxq.harness.contracts.environment import EnvironmentLost
 from maxq.harness.contracts.plugins import current
 from maxq.harness.run.judging import checkers_of, context_of
 from maxq.harness.run.rejudge import unknown_suffix
@@ -24,31 +26,32 @@ from maxq.harness.run.stored_run import Judged, options_of
 from maxq.histories.history import History
 from maxq.histories.jsonl import ReadReport
 from maxq.histories.op import HistoryError
-from maxq.histories.parquet import check_pages, encode_parquet, read_coded, rows_of
+from maxq.histories.parquet import JUDGED, TIMED, open_table, read_coded, rows_of, run_id_of
 from maxq.histories.store import JOURNAL, open_part, unrecorded, whole_table
-from maxq.histories.tables import EVENTS, op_of_row
+from maxq.histories.tables import EVENTS
 from maxq.spark_checkers import session
 
-ROWS_A_TASK = 50_000
-TASKS_A_CORE = 4
+if TYPE_CHECKING:
+    from maxq.histories.columns.outline import Reading
+
 KEPT_BYTES = 192 << 20
-UNREAD = ("run_id", "pair")  # columns of a table that nothing here depends on
-READ = [name for name in EVENTS.names if name not in UNREAD]
 
 
 class Source(NamedTuple):
     """A history on disk, found as `report` says: `batches` gives its rows, as often as it is
-    called. `table` is the events table that has them; None: there is none."""
+    called, and `timed` the same without what operations say, where that is quicker. `table` is the
+    events table that has them; None: there is none, and its rows are gone after its block."""
 
     report: ReadReport
-    batches: Callable[[], Iterator[pa.RecordBatch]]
+    batches: "Reading"
+    timed: "Reading | None" = None
     table: Path | None = None
 
     def concurrency(self) -> int | None:
         """How many clients there were at a time; None of a table, which is not read for that."""
         from maxq.histories.lines.spool import concurrency_of  # numpy
 
-        return concurrency_of(self.batches()) if self.table is None else None
+        return concurrency_of(self.batches(None)) if self.table is None else None
 
 
 JudgeSource = Callable[[Source, Sequence[Checker], Context], dealt.Judged]
@@ -73,7 +76,7 @@ def judge_run(path: Path, judge: JudgeSource, *, allow_truncated: bool) -> Judge
             return _judged(path, table_source(table), judge)
     file = journal if journal.exists() else whole_table(path)
     if file is None:  # it died before its first operation
-        return _judged(path, Source(unrecorded(path), lambda: iter(())), judge)
+        return _judged(path, Source(unrecorded(path), lambda _: iter(())), judge)
     with source_of(file, allow_truncated=allow_truncated) as source:
         return _judged(path, source, judge)
 
@@ -116,24 +119,27 @@ def table_source(path: Path) -> Source:
         HistoryError: the file is damaged.
     """
     report = ReadReport(count=rows_of(path), complete=True)
-    return Source(report, _Kept(path), path)
+    return Source(report, _Kept(path), partial(read_coded, path, TIMED), path)
 
 
 class _Kept:
-    """The batches of a table, which are read again and again; kept from the first reading on where
+    """The pieces of a table, which are read again and again; kept from the first reading on where
     they are few."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._batches: list[pa.RecordBatch] | None = None
+        self._kept: list[pa.RecordBatch] | None = None
 
-    def __call__(self) -> Iterator[pa.RecordBatch]:
-        return self._read() if self._batches is None else iter(self._batches)
+    def __call__(self, pieces: Collection[int] | None = None) -> Iterator[pa.RecordBatch]:
+        if self._kept is None:
+            return self._all() if pieces is None else read_coded(self._path, JUDGED, pieces)
+        numbers = range(len(self._kept)) if pieces is None else sorted(pieces)
+        return (self._kept[number] for number in numbers)
 
-    def _read(self) -> Iterator[pa.RecordBatch]:
+    def _all(self) -> Iterator[pa.RecordBatch]:
         kept: list[pa.RecordBatch] = []
         room = KEPT_BYTES
-        for batch in read_coded(self._path, READ):
+        for batch in read_coded(self._path, JUDGED):
             room -= batch.nbytes
             if room >= 0:
                 kept.append(batch)
@@ -141,7 +147,7 @@ class _Kept:
                 kept.clear()
             yield batch
         if room >= 0:
-            self._batches = kept
+            self._kept = kept
 
 
 @contextmanager
@@ -172,9 +178,18 @@ def source_of(path: Path, *, allow_truncated: bool) -> Iterator[Source]:
 
 def by_columns(source: Source, checkers: Sequence[Checker], context: Context) -> dealt.Judged:
     """Judge a history in this process, batch by batch."""
-    from maxq.checkers.judgement.by_columns import judge_batches  # numpy
+    from maxq.checkers.judgement.piecewise.by_columns import judge_batches  # numpy
 
-    return judge_batches(source.batches, dealt.Request(checkers, context))
+    request = dealt.Request(checkers, context)
+    judged = judge_batches(source.batches, request, timed=source.timed)
+    return judged if source.table is not None else _with_times(judged)
+
+
+def _with_times(judged: dealt.Judged) -> dealt.Judged:
+    """The same, its times counted now: its rows will be gone."""
+    if judged.history.timings is not None:
+        judged.history.timings()
+    return judged
 
 
 def on_spark(
@@ -182,21 +197,19 @@ def on_spark(
 ) -> dealt.Judged:
     """Judge a history by tasks of Spark, which reads a table."""
     with _as_table(source) as table:
-        return _table_on_spark(table, dealt.Request(checkers, context), master)
+        judged = _table_on_spark(table, dealt.Request(checkers, context), master)
+        return judged if source.table is not None else _with_times(judged)
 
 
 def _table_on_spark(table: Path, request: dealt.Request, master: str) -> dealt.Judged:
-    from maxq.spark_checkers.engine import judge_runs
-    from maxq.spark_checkers.events import read_events
+    from maxq.spark_checkers.engine import Table, judge_on
 
-    check_pages(table)
-    rows = rows_of(table)
-    with session.spark_session(master) as spark:
-        cores = spark.sparkContext.defaultParallelism
-        partitions = max(1, min(TASKS_A_CORE * cores, rows // ROWS_A_TASK))
-        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-        events, (run,) = read_events(spark, [table])
-        return judge_runs(events, {run: request}, partitions=partitions)[run]
+    run = run_id_of(table)
+    try:
+        with session.spark_session(master) as spark:
+            return judge_on(spark, {run: Table(table, request)})[run]
+    except session.SparkFailed as error:
+        raise EnvironmentLost(str(error)) from error
 
 
 @contextmanager
@@ -205,8 +218,20 @@ def _as_table(source: Source) -> Iterator[Path]:
     if source.table is not None:
         yield source.table
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="maxq-") as folder:
         table = Path(folder, "history.parquet")
-        ops = [op_of_row(row) for batch in source.batches() for row in batch.to_pylist()]
-        table.write_bytes(encode_parquet(ops, run_id="history"))
+        with open_table(table) as writer:
+            for batch in source.batches(None):
+                writer.write_batch(_as_events(batch))
         yield table
+
+
+def _as_events(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of a spool as those of a table; what no judge reads is left out."""
+    unread: dict[str, Any] = {
+        "run_id": pa.repeat("", len(batch)),
+        "pair": pa.repeat(-1, len(batch)),
+    }
+    columns: list[Any] = [unread[n] if n in unread else batch[n] for n in EVENTS.names]
+    arrays = [column.cast(field.type) for column, field in zip(columns, EVENTS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)

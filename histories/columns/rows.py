@@ -1,12 +1,11 @@
-"""Rows of an events table as arrays: whole columns of a history, and its operations batch by batch.
+"""Rows of an events table as arrays, piece by piece, each completion with its invocation.
 
-`Outline` is what is held of every row: enough to pair invocations with completions and to look for
-breaches of the rules of well-formedness, 32 bytes a row. `Rows` is one batch, with its texts. A row
-becomes an `Op` only where one is asked for.
+A piece is some rows of a history in order. What joins pieces is `Open`: invocations that are under
+way where one ends and the next begins, as many as there are clients. A row becomes an `Op` only
+where one is asked for.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,65 +15,33 @@ import pyarrow as pa
 
 from maxq.histories.aliases import current_f
 from maxq.histories.columns.ext_texts import Texts, encoded
-from maxq.histories.columns.scan import Ints, Mask, distinct, order_of
-from maxq.histories.columns.timings import LAST_NS, OUTCOMES, Timings, by_kind
-from maxq.histories.observed import ACQUIRE, NOT_GRANTED, RENEW
+from maxq.histories.columns.scan import Ints, Mask, order_of
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import Values, op_of_row
 from maxq.histories.text import TYPES, decode_value
 
 INVOKE, OK, FAIL, INFO = range(4)  # as in `maxq.histories.text.TYPES`
 Codes = npt.NDArray[np.int16]
-Batches = Iterable[pa.RecordBatch]
+Kinds = npt.NDArray[np.int8]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
-    """Columns of a whole history, by position.
-
-    `process` is 0 where `client` is false. `f` counts in `names`. `pair` is the position of the
-    other half of an operation of a client, -1 where there is none. `last` are operations of clients
-    after which their process did nothing. `refused` are completions that
-    `maxq.histories.observed.refused` knows.
-    """
+class Columns:
+    """Columns of a piece. `process` is 0 where `client` is false; `f` counts in `names`, which are
+    those of this piece."""
 
     index: Ints
     time: Ints
-    type: npt.NDArray[np.int8]
+    type: Kinds
     client: Mask
     process: Ints
     f: Codes
     names: tuple[str, ...]
-    pair: Ints
-    last: Mask
-    refused: Mask
 
-    def codes(self, kinds: Iterable[str]) -> Codes:
-        """The numbers of some kinds of operations."""
-        wanted = set(kinds)
-        return np.array([n for n, name in enumerate(self.names) if name in wanted], np.int16)
-
-    @property
-    def totals(self) -> Counter[tuple[str, str]]:
-        """How many operations of clients there are, by `f` and type."""
-        both = self.f[self.client].astype(np.int64) * len(TYPES) + self.type[self.client]
-        counts = np.bincount(both, minlength=len(self.names) * len(TYPES))
-        return Counter({
-            (self.names[at // len(TYPES)], TYPES[at % len(TYPES)]): int(counts[at])
-            for at in np.flatnonzero(counts)
-        })  # fmt: skip
-
-
-class OutlineMaker:
-    """Takes the batches of a history in order."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[Any, ...]] = []
-        self._names: dict[str, int] = {}
-
-    def take(self, batch: pa.RecordBatch) -> tuple[Mask, Codes]:
-        """Take the next batch; returns which of its rows are of clients, and what they are.
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> "Columns":
+        """Those of a batch.
 
         Raises:
             HistoryError: a row is no operation.
@@ -87,71 +54,34 @@ class OutlineMaker:
         for at in np.flatnonzero(odd):
             op_of_row(batch.slice(int(at), 1).to_pylist()[0])  # says what is wrong
         process = batch["process"].fill_null(0).to_numpy()
-        f = self._codes(batch["f"], client)
-        refused = self._refused(batch["error"], kind, f)
-        self._parts.append((index, time, kind, client, process, f, refused))
-        return client, f
+        f, names = _codes(batch["f"], client)
+        return cls(index, time, kind, client, process, f, names)
 
-    def names(self) -> tuple[str, ...]:
-        """What codes stand for, so far."""
-        return tuple(self._names)
-
-    def done(self) -> Outline:
-        """The whole."""
-        empty = (*(np.zeros(0, t) for t in (np.int64, np.int64, np.int8, np.bool_, np.int64,
-                                            np.int16, np.bool_)),)  # fmt: skip
-        columns = [np.concatenate(column) for column in zip(*(self._parts or [empty]), strict=True)]
-        self._parts.clear()
-        index, time, kind, client, process, f, refused = columns
-        pair, last = paired(kind, client, process)
-        names = tuple(self._names)
-        return Outline(index, time, kind, client, process, f, names, pair, last, refused)
-
-    def _codes(self, column: Any, client: Mask) -> Codes:
-        """Numbers of names; those of old versions are today's."""
-        if column.null_count:
-            raise HistoryError("f is not a name: None")
-        words, local = _coded(column)
-        ours = np.array([self._number(current_f(w, 0)) for w in words] or [0], np.int16)
-        theirs = np.array([self._number(current_f(w, "")) for w in words] or [0], np.int16)
-        return np.asarray(np.where(client, ours[local], theirs[local]), np.int16)
-
-    def _refused(self, errors: Any, kind: npt.NDArray[np.int8], f: Codes) -> Mask:
-        """Which rows are requests for a lock that another client has."""
-        asked = [number for name, number in self._names.items() if name in (ACQUIRE, RENEW)]
-        found: Mask = (kind == FAIL) & np.isin(f, asked)
-        at = np.flatnonzero(found)
-        words, local = _coded(taken(errors, at))
-        said = distinct(local[local >= 0])
-        such = np.array([decode_value(words[n]) == NOT_GRANTED for n in said.tolist()], np.bool_)
-        found[at] = np.isin(local, said[such])
+    def of_kinds(self, kinds: Iterable[str]) -> Mask:
+        """Which rows are of some kinds."""
+        wanted = set(kinds)
+        chosen = np.array([name in wanted for name in self.names] or [False], np.bool_)
+        found: Mask = chosen[self.f]
         return found
 
-    def _number(self, name: str) -> int:
-        return self._names.setdefault(name, len(self._names))
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Invocations of clients that are under way; of each its process, index, time (ns), kind and
+    the text of its value."""
+
+    process: Ints
+    index: Ints
+    time: Ints
+    f: tuple[str, ...] = ()
+    value: tuple[str | None, ...] = ()
 
 
-def timings(outline: Outline) -> Timings:
-    """How long the operations of a history took, as `timings_of` has it of one in memory."""
-    at = np.flatnonzero(outline.client)
-    kind, pair = outline.type[at].astype(np.int64), outline.pair[at]
-    outcome = np.array([-1, *(OUTCOMES.index(o) for o in ("ok", "fail", "info"))])[kind]
-    outcome[outline.refused[at]] = OUTCOMES.index("refused")
-    there = np.where((pair >= 0) & (kind != INVOKE), pair, 0)
-    known = (pair >= 0) & (kind != INVOKE) & (outline.index[there] < outline.index[at])
-    begun = np.where(known, outline.time[there], -1)
-    times = outline.time[(outline.time >= 0) & (outline.time <= LAST_NS)]
-    return Timings(
-        kinds=by_kind(
-            outline.names, outline.f[at].astype(np.int64), outcome, outline.time[at], begun
-        ),
-        operations=len(outline.index),
-        first_ns=int(times.min()) if len(times) else 0,
-        last_ns=int(times.max()) if len(times) else 0,
-    )
+_NONE = np.zeros(0, np.int64)
+NOTHING_OPEN = Open(_NONE, _NONE, _NONE)
 
 
-def paired(kind: npt.NDArray[np.int8], client: Mask, process: Ints) -> tuple[Ints, Mask]:
+def paired(kind: Kinds, client: Mask, process: Ints) -> tuple[Ints, Mask]:
     """The position of each operation's other half, -1 where there is none; as
     `maxq.histories.history.partners` has it for clients. And whether its process did no more."""
     pair = np.full(len(kind), -1, np.int64)
@@ -170,34 +100,40 @@ def paired(kind: npt.NDArray[np.int8], client: Mask, process: Ints) -> tuple[Int
 
 
 class Rows:
-    """One batch of a history: the operations of clients and all others, by row.
+    """One piece of a history: the operations of clients and all others, by row.
 
     `begun` is the index of a completion's invocation, -1 where it has none, `begun_ns` its time.
-    `open`: an invocation that never completed; `last`: its process did no more.
+    `open`: an invocation that never completed.
+
+    Args:
+        batch: its rows.
+        before: the invocations under way where it begins, of those that complete in it.
+        never: the indices of invocations that never complete, in order.
     """
 
-    def __init__(
-        self, batch: pa.RecordBatch, outline: Outline, base: int, before: Mapping[int, str | None]
-    ) -> None:
-        span = slice(base, base + len(batch))
+    def __init__(self, batch: pa.RecordBatch, before: Open, never: Ints) -> None:
         self._batch = batch
-        self._outline = outline
-        self._base = base
-        self._before = before  # values of invocations of earlier batches, by position
-        self.index = outline.index[span]
-        self.time = outline.time[span]
-        self.type = outline.type[span]
-        self.client = outline.client[span]
-        self.process = outline.process[span]
-        self.f = outline.f[span]
-        pair = outline.pair[span]
-        self._pair = pair
-        done = (pair >= 0) & (self.type != INVOKE)
-        at = np.where(done, pair, 0)
-        self.begun = np.where(done, outline.index[at], -1) if len(outline.index) else pair
-        self.begun_ns = np.where(done, outline.time[at], -1) if len(outline.time) else pair
-        self.open = self.client & (self.type == INVOKE) & (pair < 0)
-        self.last = outline.last[span]
+        self._before = before
+        self.columns = c = Columns.of(batch)
+        self.index, self.time, self.type = c.index, c.time, c.type
+        self.client, self.process, self.f, self.names = c.client, c.process, c.f, c.names
+        # The invocations under way count as rows before the first.
+        self._ahead = ahead = len(before.process)
+        pair, _ = paired(
+            np.concatenate([np.full(ahead, INVOKE, np.int8), c.type]),
+            np.concatenate([np.ones(ahead, np.bool_), c.client]),
+            np.concatenate([before.process, c.process]),
+        )
+        self._pair = pair[ahead:]
+        done = (self._pair >= 0) & (c.type != INVOKE)
+        at = np.where(done, self._pair, 0)
+        if not len(c.index):
+            at = at[:0]
+        self.begun = np.where(done, np.concatenate([before.index, c.index])[at], -1)
+        self.begun_ns = np.where(done, np.concatenate([before.time, c.time])[at], -1)
+        self.open = c.client & (c.type == INVOKE) & (self._pair < 0)
+        alone = np.flatnonzero(self.open)
+        self.open[alone] = np.isin(c.index[alone], never)
         self._once: dict[Any, Any] = {}
 
     def __len__(self) -> int:
@@ -219,6 +155,13 @@ class Rows:
         found: pa.StringArray = taken(self._batch["value"], chosen)
         return found
 
+    def begun_values(self, chosen: Ints) -> pa.StringArray:
+        """The texts of the values of some completions' invocations; null where there is none."""
+        every = self.once(_values_from_ahead)
+        at = np.where(self.type[chosen] == INVOKE, -1, self._pair[chosen])
+        found: pa.StringArray = every.take(pa.array(at, mask=at < 0))
+        return found
+
     def exts(self, chosen: Ints) -> pa.StringArray:
         """The texts of what else was recorded of some rows."""
         found: pa.StringArray = taken(self._batch["ext"], chosen)
@@ -233,11 +176,6 @@ class Rows:
         words, code = _coded(taken(self._batch["error"], chosen))
         return [decode_value(word) for word in words], code
 
-    def invocations(self, chosen: Ints) -> Ints:
-        """The rows of some completions' invocations; -1 where it is not in this batch."""
-        there = self._pair[chosen] - self._base
-        return np.where((self.type[chosen] != INVOKE) & (there >= 0), there, -1)
-
     def is_of(self, chosen: Ints, *names: str) -> Mask:
         """Which of some rows are of these kinds."""
         return self.of(names)[chosen]
@@ -246,9 +184,7 @@ class Rows:
         """Which rows are of these kinds."""
         these = frozenset(names)
         if these not in self._once:
-            wanted = np.zeros(len(self._outline.names) + 1, np.bool_)
-            wanted[self._outline.codes(these)] = True
-            self._once[these] = wanted[self.f]
+            self._once[these] = self.columns.of_kinds(these)
         found: Mask = self._once[these]
         return found
 
@@ -275,44 +211,32 @@ class Rows:
         for at, op in zip(chosen.tolist(), values.ops_of(taken(batch, chosen)), strict=True):
             begun = None
             pair = int(self._pair[at])
-            if self.begun[at] >= 0 or (pair >= 0 and op.type != "invoke"):
+            if pair >= 0 and op.type != "invoke":
                 begun = Op(
-                    "invoke", op.process, op.f, values.of(self._begun_value(pair)),
+                    "invoke", op.process, op.f, values.of(self._value_from_ahead(pair)),
                     None, int(self.begun[at]), int(self.begun_ns[at]),
                 )  # fmt: skip
             yield at, op, begun
 
-    def _begun_value(self, position: int) -> str | None:
-        if position < self._base:
-            return self._before[position]
-        found: str | None = self._batch["value"][position - self._base].as_py()
+    def _value_from_ahead(self, position: int) -> str | None:
+        if position < self._ahead:
+            return self._before.value[position]
+        found: str | None = self._batch["value"][position - self._ahead].as_py()
         return found
 
-    def unfinished(self) -> dict[int, str | None]:
-        """The values of invocations that complete in a later batch."""
-        end = self._base + len(self)
-        later = np.flatnonzero((self.type == INVOKE) & (self._pair >= end)) + self._base
-        return {int(at): self._begun_value(int(at)) for at in later}
+    def values_from_ahead(self) -> Any:
+        """The texts of all values, those of the invocations under way before the first row."""
+        own = self._batch["value"]
+        before = pa.array(self._before.value, own.type)
+        return pa.concat_arrays([before, own]) if self._ahead else own
+
+
+def _values_from_ahead(rows: Rows) -> Any:
+    return rows.values_from_ahead()
 
 
 def _beside(rows: Rows) -> Texts:
     return encoded(rows.exts(np.arange(len(rows))))
-
-
-def rows_of(batches: Batches, outline: Outline) -> Iterator[Rows]:
-    """The batches of a history, once its outline is known."""
-    base, before = 0, dict[int, str | None]()
-    for batch in batches:
-        rows = Rows(batch, outline, base, before)
-        yield rows
-        base += len(batch)
-        before = {at: v for at, v in before.items() if outline.pair[at] >= base}
-        before |= rows.unfinished()
-
-
-def batches_of(table: pa.Table, rows: int = 65_536) -> Callable[[], Iterator[pa.RecordBatch]]:
-    """The batches of a table that is in memory, as often as they are wanted."""
-    return lambda: iter(table.to_batches(max_chunksize=rows))
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> Ints:
@@ -320,6 +244,19 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Ints:
     if column.null_count:
         raise HistoryError("index and time must be integers: None")
     return np.asarray(column.to_numpy(), np.int64)
+
+
+def _codes(column: Any, client: Mask) -> tuple[Codes, tuple[str, ...]]:
+    """Numbers of names, and the names; those of old versions are today's."""
+    if column.null_count:
+        raise HistoryError("f is not a name: None")
+    words, local = _coded(column)
+    names: dict[str, int] = {}
+    ours, theirs = (
+        np.array([names.setdefault(current_f(w, who), len(names)) for w in words] or [0], np.int16)
+        for who in (0, "")
+    )
+    return np.asarray(np.where(client, ours[local], theirs[local]), np.int16), tuple(names)
 
 
 def _coded(column: Any) -> tuple[list[str], Ints]:

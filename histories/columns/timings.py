@@ -4,15 +4,18 @@ Times are ns of the history's clock. A completion's latency counts from its invo
 completion without a time, or without an invocation before it, it is unknown.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from maxq.histories.history import History
-from maxq.histories.observed import refused
+from maxq.histories.observed import ACQUIRE, NOT_GRANTED, RENEW, refused
 from maxq.histories.op import Op
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
 
 Outcome = Literal["ok", "refused", "info", "fail"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "refused", "info", "fail")
@@ -93,6 +96,41 @@ def _timings(history: History) -> Timings:
         first_ns=min(times, default=0),
         last_ns=max(times, default=0),
     )
+
+
+def timings_in(pieces: Iterable["Rows"]) -> Timings:
+    """Those of a history that is read piece by piece."""
+    names: dict[str, int] = {}
+    columns: list[tuple[Ints, Ints, Ints, Ints]] = []
+    operations, first_ns, last_ns = 0, LAST_NS + 1, -1
+    for rows in pieces:
+        at = np.flatnonzero(rows.client)
+        code = np.array([names.setdefault(n, len(names)) for n in rows.names] or [0], np.int64)
+        earlier = (rows.begun[at] >= 0) & (rows.begun[at] < rows.index[at])
+        begun = np.where(earlier, rows.begun_ns[at], -1)
+        columns.append((code[rows.f[at]], _outcomes(rows, at), rows.time[at], begun))
+        times = rows.time[(rows.time >= 0) & (rows.time <= LAST_NS)]
+        operations += len(rows)
+        first_ns = min(first_ns, int(times.min(initial=first_ns)))
+        last_ns = max(last_ns, int(times.max(initial=last_ns)))
+    table = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    return Timings(
+        kinds=by_kind(tuple(names), *(table or [NO_TIMES] * 4)),
+        operations=operations,
+        first_ns=max(0, first_ns) if last_ns >= 0 else 0,
+        last_ns=max(0, last_ns),
+    )
+
+
+def _outcomes(rows: "Rows", at: Ints) -> Ints:
+    """How some operations of clients are counted: a place in `OUTCOMES`, -1 of invocations."""
+    of_types = [-1, *(OUTCOMES.index(o) for o in ("ok", "fail", "info"))]  # invoke comes first
+    outcome = np.array(of_types)[rows.type[at].astype(np.int64)]
+    failed = np.flatnonzero(rows.is_of(at, ACQUIRE, RENEW) & (outcome == OUTCOMES.index("fail")))
+    errors, said = rows.errors(at[failed])
+    taken = np.array([error == NOT_GRANTED for error in errors] + [False], np.bool_)
+    outcome[failed[taken[said]]] = OUTCOMES.index("refused")
+    return outcome
 
 
 def by_kind(

@@ -3,7 +3,7 @@
 Batches are as they were given: Arrow's own form, which takes less time to be read than Parquet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,17 +48,15 @@ class Spool:
         """Keep so many rows, of those that are there."""
         self.count = min(count, self.count)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, from the first one on."""
-        left = self.count
+    def batches(self, pieces: Collection[int] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows, from the first one on; or those of the batches with these numbers, in order."""
         with pa.OSFile(str(self._path), "rb") as file, pa.ipc.open_file(file) as reader:
+            first = 0
             for number in range(reader.num_record_batches):
-                if not left:
-                    return
                 batch = reader.get_batch(number)
-                batch = batch.slice(0, left) if len(batch) > left else batch
-                left -= len(batch)
-                yield batch
+                if first < self.count and (pieces is None or number in pieces):
+                    yield batch.slice(0, self.count - first)
+                first += len(batch)
 
 
 @contextmanager

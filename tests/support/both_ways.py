@@ -9,11 +9,11 @@ from maxq.checkers.core.api import Context
 from maxq.checkers.core.columnar import Groups, Unsure, judged_groups
 from maxq.checkers.core.keyed import results_of
 from maxq.checkers.core.stats import Stats
-from maxq.checkers.judgement import by_columns
-from maxq.checkers.judgement.by_columns import judge_batches
-from maxq.checkers.judgement.dealt import Request
+from maxq.checkers.judgement.piecewise import pieces
+from maxq.checkers.judgement.piecewise.by_columns import judge_batches
+from maxq.checkers.judgement.piecewise.dealt import Request
 from maxq.checkers.judgement.runner import check_all
-from maxq.histories.columns.rows import batches_of
+from maxq.histories.columns.outline import batches_of
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError
 from maxq.histories.tables import events_table
@@ -41,7 +41,7 @@ def compared(check: Any, histories: Iterable[tuple[History, Context]]) -> Compar
         return found
 
     checkers = [check, Stats()]
-    with mock.patch.object(by_columns, "judged_groups", noted):
+    with mock.patch.object(pieces, "judged_groups", noted):
         for number, (history, context) in enumerate(histories):
             answers.clear()
             table = events_table(history.ops, run_id="r")

@@ -20,7 +20,6 @@ COMMANDS = {
     "mypy": "tests/__main__.py", "pyarrow-stubs": "pyproject.toml", "ruff": "tests/__main__.py",
     "import-linter": "pyproject.toml", "hatchling": "pyproject.toml",
     "editables": "CONTRIBUTING.md",
-    "pandas": "spark_checkers/session.py",
 }  # fmt: skip
 WITHOUT = ("paramiko", "toxiproxy-python", "elle-cli")
 

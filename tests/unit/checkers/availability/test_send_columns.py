@@ -19,7 +19,8 @@ from maxq.checkers.evidence.active_faults import State
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.quiescence import Interval, Lull
 from maxq.histories.columns.beside import beside
-from maxq.histories.columns.rows import OutlineMaker, Rows, batches_of, rows_of
+from maxq.histories.columns.outline import batches_of, outline_of, rows_of
+from maxq.histories.columns.rows import Rows
 from maxq.histories.history import History
 from maxq.histories.op import NEMESIS, Op
 from maxq.histories.tables import events_table
@@ -67,11 +68,8 @@ def sends(seed: int) -> History:
 
 def parts_of(history: History, check: Any, rows: int) -> Iterator[tuple[Rows, Any]]:
     """The batches of a history, each with the rows that a check reads."""
-    maker = OutlineMaker()
-    batches = batches_of(events_table(history.ops, run_id="r"), rows)
-    for batch in batches():
-        maker.take(batch)
-    for part in rows_of(batches(), maker.done()):
+    reading = batches_of(events_table(history.ops, run_id="r"), rows)
+    for part in rows_of(reading, outline_of(reading(None))):
         chosen = part.is_of(np.arange(len(part)), *check.reads) & part.client
         yield part, chosen.nonzero()[0]
 
@@ -176,10 +174,8 @@ def test_what_is_beside_is_told_apart_by_all_but_the_place_in_the_log() -> None:
         {"node": '"byte":4'},
     ]  # fmt: skip
     ops = [Op("ok", 0, "send", None, None, at, at, ext) for at, ext in enumerate(exts)]
-    batches = batches_of(events_table(ops, run_id="r"))
-    maker = OutlineMaker()
-    maker.take(next(batches()))
-    [rows] = rows_of(batches(), maker.done())
+    reading = batches_of(events_table(ops, run_id="r"))
+    [rows] = rows_of(reading, outline_of(reading(None)))
     said, code = beside(rows, (rows.type >= 0).nonzero()[0])
     assert code[0] == code[1]
     assert len(set(code.tolist())) == len(exts) - 1

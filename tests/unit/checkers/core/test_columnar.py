@@ -38,7 +38,8 @@ from maxq.checkers.core.columnar import (
 from maxq.checkers.core.keyed import Event, events_of, results_of
 from maxq.harness.run.judging import every_checker
 from maxq.harness.schedule.generated import options_of
-from maxq.histories.columns.rows import OutlineMaker, Rows, batches_of, rows_of
+from maxq.histories.columns.outline import batches_of, outline_of, rows_of
+from maxq.histories.columns.rows import Rows
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError
 from maxq.histories.tables import events_table
@@ -116,10 +117,8 @@ def cases(check: Any) -> Iterator[Case]:
 
 
 def pieces_of(table: Any, rows: int) -> list[Rows]:
-    batches, maker = batches_of(table, rows), OutlineMaker()
-    for batch in batches():
-        maker.take(batch)
-    return [*rows_of(batches(), maker.done())]
+    reading = batches_of(table, rows)
+    return [*rows_of(reading, outline_of(reading(None)))]
 
 
 def heard(check: Any, events: Sequence[Event], known: Any) -> Mapping[Any, Any]:

@@ -10,7 +10,7 @@ from maxq.checkers.evidence.observations import NEVER
 from maxq.checkers.evidence.quiescence import Interval
 from maxq.checkers.locks.lock_service import Known, LockJudgement, LockService, Quorate
 from maxq.checkers.locks.locks import Asked
-from maxq.histories.columns.rows import OutlineMaker, batches_of, rows_of
+from maxq.histories.columns.outline import batches_of, outline_of, rows_of
 from maxq.histories.history import History
 from maxq.histories.observed import NOT_GRANTED
 from maxq.histories.op import Op, OpType
@@ -88,11 +88,9 @@ def all_rows(history: History, facts: Known) -> dict[int, LockJudgement]:
 
 
 def few_rows(history: History, facts: Known, size: int) -> dict[int, LockJudgement]:
-    maker, batches = OutlineMaker(), batches_of(events_table(history.ops, run_id="r"), size)
-    for batch in batches():
-        maker.take(batch)
+    reading = batches_of(events_table(history.ops, run_id="r"), size)
     events = []
-    for rows in rows_of(batches(), maker.done()):
+    for rows in rows_of(reading, outline_of(reading(None))):
         chosen = LockService().sift(rows, rows.of(LockService.reads).nonzero()[0], facts)
         events += [Event(op, begun, bool(rows.open[at])) for at, op, begun in rows.events(chosen)]
     return _judged(events, facts)

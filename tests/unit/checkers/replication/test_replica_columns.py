@@ -12,14 +12,14 @@ from maxq.checkers.core.api import Checker
 from maxq.checkers.core.keyed import results_of
 from maxq.checkers.core.stats import Stats
 from maxq.checkers.evidence.observations import Sighting
-from maxq.checkers.judgement.by_columns import judge_batches
-from maxq.checkers.judgement.dealt import Request as Judging
+from maxq.checkers.judgement.piecewise.by_columns import judge_batches
+from maxq.checkers.judgement.piecewise.dealt import Request as Judging
 from maxq.checkers.judgement.runner import check_all
 from maxq.checkers.replication.replica_columns import may_part
 from maxq.checkers.replication.replica_logs import partings, stores_of
 from maxq.checkers.replication.replicas import Replicas
 from maxq.histories.columns.log_texts import triples
-from maxq.histories.columns.rows import batches_of
+from maxq.histories.columns.outline import batches_of
 from maxq.histories.history import History
 from maxq.histories.op import Op
 from maxq.histories.tables import events_table, ops_from_events

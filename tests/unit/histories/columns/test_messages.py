@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from maxq.checkers.core.elements import elements_of
 from maxq.histories.columns.messages import NO_OFFSET, messages_of
-from maxq.histories.columns.rows import OutlineMaker, Rows, batches_of, rows_of
+from maxq.histories.columns.outline import batches_of, outline_of, rows_of
+from maxq.histories.columns.rows import Columns, Rows
 from maxq.histories.columns.scan import BEGIN, END, Grammar, scan
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import events_table
@@ -20,10 +21,8 @@ LOCK = Grammar({"": {BEGIN: 1}, "[": {BEGIN: 2}, ",": {2: 3}, "]": {3: END}, "!"
 
 
 def read(*ops: Op, batch: int = 1_000) -> list[Rows]:
-    maker, batches = OutlineMaker(), batches_of(events_table(ops, run_id="r"), batch)
-    for each in batches():
-        maker.take(each)
-    return list(rows_of(batches(), maker.done()))
+    reading = batches_of(events_table(ops, run_id="r"), batch)
+    return list(rows_of(reading, outline_of(reading(None))))
 
 
 ODD_TEXTS = ("12", "[1,2", "[1,02]", "[1,-2]", "[1, 2]", "[1,2]]", "[1.0,2]", "", "[,]",
@@ -105,10 +104,8 @@ def test_of_a_map_with_a_key_twice_the_last_one_counts() -> None:
     at = table.schema.get_field_index("value")
     assert encode_value(op.value) != twice
     table = table.set_column(at, table.schema.field(at), pa.array([twice.decode()]))
-    maker = OutlineMaker()
-    for batch in table.to_batches():
-        maker.take(batch)
-    [rows] = rows_of(table.to_batches(), maker.done())
+    reading = batches_of(table)
+    [rows] = rows_of(reading, outline_of(reading(None)))
     assert messages_of(rows, np.arange(1)).foreign.tolist() == [0]
 
 
@@ -127,7 +124,7 @@ def test_a_type_that_is_none_is_named() -> None:
     at = table.schema.get_field_index("type")
     odd = table.set_column(at, table.schema.field(at), pa.array(["done"]))
     with pytest.raises(HistoryError, match="unknown type: 'done'"):
-        OutlineMaker().take(odd.to_batches()[0])
+        Columns.of(odd.to_batches()[0])
 
 
 def test_a_batch_of_which_no_row_can_be_read_as_arrays_has_no_messages() -> None:
@@ -137,10 +134,8 @@ def test_a_batch_of_which_no_row_can_be_read_as_arrays_has_no_messages() -> None
     texts = ['[["poll"]]', '[["poll",{"$map":[[1,[[2,3]]],[1,[[2,3]]]]}]]']
     at = table.schema.get_field_index("value")
     odd = table.set_column(at, table.schema.field(at), pa.array(texts, pa.string()))
-    maker, batches = OutlineMaker(), batches_of(odd, 10)
-    for each in batches():
-        maker.take(each)
-    [rows] = rows_of(batches(), maker.done())
+    reading = batches_of(odd, 10)
+    [rows] = rows_of(reading, outline_of(reading(None)))
     found = messages_of(rows, np.arange(2))
     assert [len(column) for column in found[:5]] == [0] * 5
     assert found.foreign.tolist() == [1]

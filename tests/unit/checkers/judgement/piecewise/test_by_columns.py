@@ -10,12 +10,13 @@ from engine_cases import Case, cases_of_tests, judged_locally, random_cases
 from queue_histories import queue_history
 
 from maxq.checkers.core.api import Context
-from maxq.checkers.judgement.by_columns import judge_batches
-from maxq.checkers.judgement.dealt import Request
+from maxq.checkers.judgement.piecewise.buckets import buckets_for
+from maxq.checkers.judgement.piecewise.by_columns import MEMORY, judge_batches
+from maxq.checkers.judgement.piecewise.dealt import Request
 from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.messages.durability import Durability
 from maxq.harness.run.judging import every_checker
-from maxq.histories.columns.rows import batches_of
+from maxq.histories.columns.outline import batches_of
 from maxq.histories.grounds import RUN
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError, Op
@@ -24,10 +25,16 @@ from maxq.histories.tables import events_table
 SEEDS = 150
 
 
-def judged(history: History, context: Context, rows: int = 1_000, table: Any = None) -> Results:
+def judged(
+    history: History,
+    context: Context,
+    rows: int = 1_000,
+    table: Any = None,
+    memory: int = MEMORY,
+) -> Results:
     table = events_table(history.ops, run_id="r") if table is None else table
     request = Request(every_checker(), context)
-    return judge_batches(batches_of(table, rows), request).results
+    return judge_batches(batches_of(table, rows), request, memory).results
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +49,16 @@ def test_every_case_is_judged_alike(all_cases: dict[str, Case]) -> None:
         assert judged(case.history, case.context) == expected[name], name
 
 
-@pytest.mark.parametrize(("rows", "every"), [(1, 24), (7, 6)])
-def test_it_does_not_matter_where_batches_end(
-    all_cases: dict[str, Case], rows: int, every: int
+@pytest.mark.parametrize(("rows", "every", "memory"), [(1, 24, MEMORY), (7, 6, 1_000)])
+def test_it_does_not_matter_where_batches_end_and_in_how_many_buckets_keys_are(
+    all_cases: dict[str, Case], rows: int, every: int, memory: int
 ) -> None:
+    assert buckets_for(5, MEMORY) == 1
+    assert buckets_for(50, 1_000) == 10
     for name in sorted(all_cases)[::every]:
         case = all_cases[name]
         expected = check_all(case.history, every_checker(), case.context)
-        assert judged(case.history, case.context, rows) == expected, name
+        assert judged(case.history, case.context, rows, memory=memory) == expected, name
 
 
 def test_logs_that_are_right_or_nearly_so_are_judged_alike() -> None:

@@ -1,0 +1,126 @@
+"""Keys dealt over buckets, so that one bucket after the other, or each elsewhere, is judged.
+
+What is said of a key always goes to the same bucket. Here they are files: what is held at a time is
+one piece and one bucket, however long the history is.
+"""
+
+import pickle
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+
+from maxq.checkers.core.columnar import Dealing, numbers_of
+from maxq.checkers.judgement.piecewise.dealt import Task
+from maxq.checkers.judgement.piecewise.pieces import Collected, Failed, Said
+
+ROW_BYTES = 200  # what all checks hold of a row of the history, as arrays, at most
+_NONE = np.zeros(0, np.int64)
+OfTasks = dict[str, dict[Any, Any] | Failed]
+
+
+def buckets_for(rows: int, memory: int) -> int:
+    """How many buckets a history of so many rows needs.
+
+    Args:
+        rows: of the history.
+        memory: what a bucket may take, in bytes.
+    """
+    return max(1, -(-rows * ROW_BYTES // memory))
+
+
+class Buckets:
+    """What pieces say, in files that have no names; to be taken in order, and judged once."""
+
+    def __init__(self, tasks: Mapping[str, Task], count: int) -> None:
+        self._tasks = tasks
+        self._open = ExitStack()
+        files = (TemporaryFile() for _ in range(count))  # noqa: SIM115 (closed by `judged`)
+        self._files = [self._open.enter_context(file) for file in files]
+
+    def take(self, number: int, said: Said) -> None:
+        """Take the next piece's; `number` is the piece's own."""
+        for bucket, own in split(said, len(self._files)).items():
+            pickle.dump((number, own), self._files[bucket], pickle.HIGHEST_PROTOCOL)
+
+    def judged(self) -> OfTasks:
+        """As of `Collected`."""
+        found: OfTasks = {name: {} for name in self._tasks}
+        with self._open:
+            for file in self._files:
+                file.seek(0)
+                collected = Collected(self._tasks)
+                for number, said in _pickles(file):
+                    collected.take(number, said)
+                file.truncate(0)
+                found = merged(found, collected.judged())
+        return found
+
+
+def _pickles(file: Any) -> Iterator[tuple[int, Said]]:
+    while True:
+        try:
+            yield pickle.load(file)
+        except EOFError:
+            return
+
+
+def merged(one: OfTasks, other: OfTasks) -> OfTasks:
+    """What two buckets came to; of what went wrong the first counts."""
+    return {name: _both(found, other[name]) for name, found in one.items()}
+
+
+def _both(one: dict[Any, Any] | Failed, other: dict[Any, Any] | Failed) -> dict[Any, Any] | Failed:
+    failed = [each for each in (one, other) if isinstance(each, Failed)]
+    if failed:
+        return min(failed, key=lambda failure: failure.at)
+    return {**one, **other}  # type: ignore[dict-item]
+
+
+def whole(found: OfTasks) -> dict[str, dict[Any, Any] | Exception]:
+    """What all buckets came to, in order of keys."""
+    return {
+        name: one.error if isinstance(one, Failed) else dict(sorted(one.items()))
+        for name, one in found.items()
+    }
+
+
+def split(said: Said, buckets: int) -> dict[int, Said]:
+    """What a piece says, by bucket; what went wrong is in the first."""
+    found = defaultdict[int, Said](lambda: Said({}, {}, {}))
+    if said.failed:
+        found[0].failed.update(said.failed)
+    for name, dealing in said.dealings.items():
+        for bucket, own in _split_arrays(dealing, buckets):
+            found[bucket].dealings[name] = own
+    for name, rows in said.rows.items():
+        for key, more in rows.items():
+            found[_by_text(key, buckets)].rows.setdefault(name, {})[key] = more
+    return found
+
+
+def _by_text(key: Any, buckets: int) -> int:
+    return zlib.crc32(repr(key).encode()) % buckets
+
+
+def _split_arrays(dealing: Dealing, buckets: int) -> Iterator[tuple[int, Dealing]]:
+    unsure = defaultdict[int, set[Any]](set)
+    for key in dealing.unsure:
+        numbers = numbers_of([key], dealing.names, dealing.prefix)
+        at = numbers[0] % buckets if numbers else _by_text(key, buckets)
+        unsure[at].add(key)
+    of = dealing.key % buckets
+    order = np.argsort(of, kind="stable")
+    bounds = np.searchsorted(of[order], np.arange(buckets + 1))
+    for bucket in range(buckets):
+        mine = order[bounds[bucket] : bounds[bucket + 1]]
+        if not len(mine) and bucket not in unsure:
+            continue
+        arrays = {name: column[mine] for name, column in dealing.arrays.items()}
+        doubted = frozenset(unsure[bucket])
+        names, prefix = dealing.names, dealing.prefix
+        yield bucket, Dealing(dealing.key[mine], _NONE, arrays, _NONE, doubted, names, prefix)

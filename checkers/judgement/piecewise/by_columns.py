@@ -1,0 +1,167 @@
+"""Judges a history that is not held: no operation of a large kind is ever kept.
+
+Its pieces are read three times: once for what is small, once to deal their rows out by key, as
+arrays where a check has them (`maxq.checkers.core.columnar`), once for the operations that checks
+ask for. Keys of which arrays cannot say that nothing is wrong are judged by their rows then. Where
+something was found, what shows it is looked up (`maxq.checkers.judgement.piecewise.looked_up`).
+
+`judging_of` says what is to be read, `judge_batches` reads it in this process.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from maxq.checkers.core.columnar import Unsure
+from maxq.checkers.core.keyed import BULK, events_of
+from maxq.checkers.judgement.piecewise.asks import (
+    Ask,
+    Deal,
+    Each,
+    Plan,
+    Reread,
+    Survey,
+    carried_out,
+)
+from maxq.checkers.judgement.piecewise.buckets import Buckets, buckets_for, whole
+from maxq.checkers.judgement.piecewise.dealt import (
+    Found,
+    Judged,
+    Judging,
+    Request,
+    Small,
+    Task,
+    merged,
+)
+from maxq.checkers.judgement.piecewise.looked_up import evidence_of, ops_at
+from maxq.checkers.judgement.piecewise.pieces import Collected, Dealer, Surveyor
+from maxq.histories.columns.outline import Outline, Reading, breaches_of, rows_of
+from maxq.histories.columns.timings import Timings, timings_in
+from maxq.histories.observed import REPLICA_LOG
+from maxq.histories.op import Op, without_cycles
+
+MEMORY = 1 << 30  # bytes that rows dealt out may take at a time
+
+
+def judge_batches(
+    reading: Reading, request: Request, memory: int = MEMORY, timed: Reading | None = None
+) -> Judged:
+    """Judge one history in this process.
+
+    Args:
+        reading: gives the batches of its events table.
+        request: by whom it is judged.
+        memory: in bytes, what rows that are dealt out may take at a time; the rest is in files.
+        timed: gives the same without what operations say, if that takes less time.
+
+    Raises:
+        HistoryError: a row is no operation.
+    """
+
+    def answer(ask: Ask) -> Any:
+        if isinstance(ask, Reread):
+            return timed or reading
+        return _answer(reading, ask, memory)
+
+    with without_cycles():  # a quarter of the time of a large history
+        return carried_out(judging_of(request), answer)
+
+
+def _answer(reading: Reading, ask: Ask, memory: int) -> Any:
+    match ask:
+        case Survey():
+            look = Surveyor()
+            return [look(batch) for batch in reading(None)]
+        case Each():
+            pieces = rows_of(reading, ask.outline, ask.pieces)
+            return [ask.look(rows) for rows in pieces]
+        case Deal():
+            return _dealt(reading, ask, buckets_for(ask.outline.rows, memory))
+
+
+def _dealt(reading: Reading, ask: Deal, buckets: int) -> Found:
+    dealer = Dealer(ask.tasks, ask.held, by_rows=ask.by_rows)
+    collected: Collected | Buckets
+    collected = Collected(ask.tasks) if buckets == 1 else Buckets(ask.tasks, buckets)
+    for number, rows in enumerate(rows_of(reading, ask.outline)):
+        collected.take(number, dealer.read(rows))
+    return whole(collected.judged())
+
+
+def judging_of(request: Request) -> Plan[Judged]:
+    """How one history is judged."""
+    surveyed = yield Survey()
+    outline = Outline(piece.edges for piece in surveyed)
+    reading: Reading = yield Reread()
+
+    @cache
+    def timings() -> Timings:
+        return timings_in(rows_of(reading, outline))
+
+    small = Small([op for piece in surveyed for op in piece.small], outline.totals, timings)
+    judging = Judging(request, small)
+    known = _known(outline, small)
+    found = yield from _found(judging, small, outline, known)
+    if more := judging.again(found):
+        found = merged(found, (yield Deal(more, outline, known, by_rows=True)))
+    evidence = yield from ops_at(outline, judging.evidence(found))
+    judged = judging.judged(found, evidence, breaches_of(reading, outline))
+    here = {op.index for op in judged.history if op.f != REPLICA_LOG}  # those are slim
+    shown = yield from evidence_of(outline, judged.history, judged.results, frozenset(here))
+    return judged._replace(history=judging.history([*evidence, *shown])) if shown else judged
+
+
+def _known(outline: Outline, small: Small) -> Mapping[int, Op]:
+    """The operations that are held whole, by index; none where an index may not be of one alone."""
+    if not outline.sound:
+        return {}
+    return {op.index: op for op in small.ops if op.f != REPLICA_LOG}
+
+
+def _found(
+    judging: Judging, small: Small, outline: Outline, known: Mapping[int, Op]
+) -> Plan[Found]:
+    large = BULK & {f for f, _ in outline.totals}
+    held = {n: task for n, task in judging.tasks.items() if large.isdisjoint(task.check.reads)}
+    dealt_out = {name: task for name, task in judging.tasks.items() if name not in held}
+    found: dict[str, dict[Any, Any] | Exception] = {**_of_small(held, small)}
+    found |= yield Deal(dealt_out, outline, known)
+    unsure = {name: keys for name in dealt_out if (keys := _unsure(found[name]))}
+    if not unsure:
+        return found
+    tasks = {n: dealt_out[n]._replace(more=dict.fromkeys(keys)) for n, keys in unsure.items()}
+    by_rows: Found = yield Deal(tasks, outline, known, by_rows=True)
+    for name, more in by_rows.items():
+        sure = found[name]
+        if isinstance(more, dict) and isinstance(sure, dict):
+            rest = {key: one for key, one in sure.items() if not isinstance(one, Unsure)}
+            found[name] = dict(sorted({**rest, **more}.items()))
+        else:
+            found[name] = more
+    return found
+
+
+def _unsure(results: dict[Any, Any] | Exception) -> list[Any]:
+    """The keys that are left to their rows."""
+    if isinstance(results, Exception):
+        return []
+    return [key for key, one in results.items() if isinstance(one, Unsure)]
+
+
+def _of_small(tasks: Mapping[str, Task], small: Small) -> Found:
+    """What checks find in the small part, which they need not be dealt once more."""
+    history = small.alone
+    found: dict[str, dict[Any, Any] | Exception] = {}
+    for name, task in tasks.items():
+        rows: dict[Any, list[Any]] = defaultdict(list)
+        try:
+            for event in events_of(history, task.check.reads):
+                for key, said in task.check.rows(event, task.known):
+                    rows[key].append(said)
+            found[name] = {
+                key: task.check.judge(key, own, task.known) for key, own in sorted(rows.items())
+            }
+        except Exception as error:
+            found[name] = error
+    return found

@@ -1,0 +1,171 @@
+"""The operations that anomalies name, and those beside them, of a history that is not held.
+
+What is beside an anomaly is what a search for a counterexample looks at, as
+`maxq.checkers.counterexample.looked_at` finds it in a history in memory.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+
+import numpy as np
+
+from maxq.checkers.core.api import Anomaly
+from maxq.checkers.counterexample.looked_at import (
+    AROUND,
+    Message,
+    around,
+    firsts,
+    held,
+    logs_near,
+    messages_named,
+    messages_shown,
+)
+from maxq.checkers.evidence.log import MESSAGES
+from maxq.checkers.judgement.piecewise.asks import Each, Plan
+from maxq.checkers.judgement.runner import Results
+from maxq.histories.columns.messages import Messages, messages_of
+from maxq.histories.columns.outline import Outline
+from maxq.histories.columns.rows import INVOKE, Rows
+from maxq.histories.columns.scan import Mask
+from maxq.histories.history import History
+from maxq.histories.op import Op
+
+
+def ops_at(outline: Outline, wanted: frozenset[int]) -> Plan[list[Op]]:
+    """The operations with these indices."""
+    if not wanted:
+        return []
+    found = yield Each(partial(_ops_in, wanted), outline, outline.pieces_of(wanted))
+    return [*chain.from_iterable(found)]
+
+
+def _ops_in(wanted: frozenset[int], rows: Rows) -> list[Op]:
+    at = np.flatnonzero(np.isin(rows.index, list(wanted)))
+    return [op for _, op, _ in rows.events(at)]
+
+
+def evidence_of(
+    outline: Outline, history: History, results: Results, here: frozenset[int]
+) -> Plan[list[Op]]:
+    """What shows the anomalies that were found.
+
+    Args:
+        outline: of the whole history.
+        history: what is held of it.
+        results: what was found in it.
+        here: the operations that are held whole, by index.
+    """
+    anomalies = firsts(results.verdicts)
+    logs = {op.index for a in anomalies for op in logs_near(history, a)}
+    wanted = (yield from _with_pairs(outline, results.cited | logs)) - here
+    if not wanted:
+        return []
+    cited = yield from ops_at(outline, wanted)
+    on_queues = [a for a in anomalies if type(a.detail.get("key")) is int]
+    if not on_queues:
+        return cited
+    beside = yield from _beside(outline, _joined(history, cited), on_queues)
+    more = (yield from _with_pairs(outline, beside)) - here - wanted
+    return [*cited, *(yield from ops_at(outline, more))]
+
+
+def _with_pairs(outline: Outline, indices: frozenset[int]) -> Plan[frozenset[int]]:
+    """The same operations, whole ones."""
+    if not indices:
+        return indices
+    wanted = list(indices)
+    ending = [n for n, o in enumerate(outline.before) if np.isin(o.index, wanted).any()]
+    pieces = sorted({*outline.pieces_of(indices), *ending})
+    found = yield Each(partial(_halves_in, indices), outline, pieces)
+    return indices.union(*found)
+
+
+def _halves_in(wanted: frozenset[int], rows: Rows) -> frozenset[int]:
+    """The other halves of some operations, as far as one is a completion here."""
+    done = np.flatnonzero((rows.type != INVOKE) & (rows.begun >= 0))
+    one, other = rows.index[done], rows.begun[done]
+    either = np.isin(one, list(wanted)) | np.isin(other, list(wanted))
+    return frozenset((*one[either].tolist(), *other[either].tolist()))
+
+
+def _joined(history: History, more: Sequence[Op]) -> History:
+    known = {op.index: op for op in [*history, *more]}
+    return History(known[index] for index in sorted(known))
+
+
+def _beside(
+    outline: Outline, history: History, anomalies: Sequence[Anomaly]
+) -> Plan[frozenset[int]]:
+    """The polls around those that anomalies name, and who sent what all of them show, by index."""
+    keys = frozenset(a.detail["key"] for a in anomalies)
+    polls = yield from _polls(outline, history, anomalies, keys)
+    shown = _joined(history, (yield from ops_at(outline, polls)))
+    messages = frozenset[Message]().union(*(messages_shown(shown, a, polls) for a in anomalies))
+    senders = yield Each(partial(_senders_in, keys, messages), outline)
+    return polls.union(*senders)
+
+
+def _polls(
+    outline: Outline, history: History, anomalies: Sequence[Anomaly], keys: frozenset[int]
+) -> Plan[frozenset[int]]:
+    cited = {at for a in anomalies for at in a.cited}
+    by = {at: op.process for at in cited if (op := held(history, at)) and op.is_client}
+    own = frozenset[Message]().union(*map(messages_named, anomalies))
+    clients = frozenset(int(process) for process in by.values())
+    pieces = yield Each(partial(_places_in, keys, clients, own), outline)
+    places: dict[tuple[int, int], list[int]] = defaultdict(list)
+    showing: dict[Message, list[int]] = defaultdict(list)
+    for theirs, shown in pieces:
+        for place, indices in theirs.items():
+            places[place] += indices
+        for message, indices in shown.items():
+            showing[message] += indices
+    found = {at for those in showing.values() for at in those[:AROUND]}
+    for a in anomalies:
+        for at in a.cited & by.keys():
+            found.update(around(places.get((int(by[at]), a.detail["key"]), ()), at))
+    return frozenset(found)
+
+
+def _places_in(
+    keys: frozenset[int], clients: frozenset[int], own: frozenset[Message], rows: Rows
+) -> tuple[Mapping[tuple[int, int], list[int]], Mapping[Message, list[int]]]:
+    """The polls of some clients that show some of a queue, by client and queue; and the first that
+    show the anomalies' own messages."""
+    m = _messages(rows, keys)
+    found: dict[tuple[int, int], list[int]] = defaultdict(list)
+    showing: dict[Message, list[int]] = defaultdict(list)
+    at = np.flatnonzero(m.polled & np.isin(rows.process[m.row], list(clients)))
+    each = np.unique(np.stack([m.row[at], m.key[at]]), axis=1).T
+    for row, key in each.tolist():
+        found[int(rows.process[row]), key].append(int(rows.index[row]))
+    for place, message in _places_of(m, m.polled, own):
+        if len(showing[message]) < AROUND:
+            showing[message].append(int(rows.index[m.row[place]]))
+    return found, showing
+
+
+def _senders_in(keys: frozenset[int], messages: frozenset[Message], rows: Rows) -> list[int]:
+    m = _messages(rows, keys)
+    return [int(rows.index[m.row[place]]) for place, _ in _places_of(m, ~m.polled, messages)]
+
+
+def _messages(rows: Rows, keys: frozenset[int]) -> Messages:
+    """The messages of some queues."""
+    m = messages_of(rows, np.flatnonzero(rows.client & rows.of(MESSAGES)))
+    mine = np.isin(m.key, list(keys))
+    return Messages(
+        m.row[mine], m.key[mine], m.offset[mine], m.value[mine], m.polled[mine], m.foreign
+    )
+
+
+def _places_of(
+    m: Messages, among: Mask, wanted: Collection[Message]
+) -> Iterator[tuple[int, Message]]:
+    """Where some messages are, in order."""
+    for at in np.flatnonzero(among & np.isin(m.value, [value for _, value in wanted])).tolist():
+        message = int(m.key[at]), int(m.value[at])
+        if message in wanted:
+            yield at, message

@@ -1,0 +1,181 @@
+"""The jobs of a judge on Spark: tasks read pieces of tables themselves, and what they say of keys
+is shuffled once, as arrays.
+
+A task's input is the numbers of pieces (`Part`), its output is pickled, so the JVM carries bytes
+and looks at none. Pickles are written and read by our own workers within one job and are never
+stored. A history that cannot be read is no accident of a task: it comes back as an answer.
+"""
+
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxq.checkers.judgement.piecewise.buckets import OfTasks, merged, split, whole
+from maxq.checkers.judgement.piecewise.dealt import Task
+from maxq.checkers.judgement.piecewise.pieces import Collected, Dealer, Said, Surveyor
+from maxq.histories.columns.rows import Open, Rows
+from maxq.histories.columns.scan import Ints
+from maxq.histories.op import HistoryError, without_cycles
+from maxq.histories.parquet import JUDGED, read_coded
+
+SENT_ROWS = 1 << 19  # of a history, whose answers are sent together
+_NONE = np.zeros(0, np.int64)
+
+
+class Part(NamedTuple):
+    """Pieces of one run for one task. `before` and `never` are as `Rows` has them, once the
+    history's outline is known."""
+
+    run: str
+    path: Path
+    pieces: Sequence[int]
+    before: Sequence[Open] = ()
+    never: Ints = _NONE
+
+    def rows(self) -> Iterator[tuple[int, Rows]]:
+        """The pieces with their numbers."""
+        batches = read_coded(self.path, JUDGED, self.pieces)
+        for number, before, batch in zip(self.pieces, self.before, batches, strict=True):
+            yield number, Rows(batch, before, self.never)
+
+
+Look = Callable[[Part], list[Any]]
+
+
+def each(context: Any, parts: Sequence[tuple[Part, Look]], tasks: int) -> list[list[Any]]:
+    """What functions say of the pieces of some parts, in order.
+
+    Args:
+        context: Spark's.
+        parts: each with its function.
+        tasks: over how many tasks they are dealt, at most.
+
+    Raises:
+        HistoryError: a piece cannot be read.
+    """
+    if not parts:
+        return []
+    blobs = [pickle.dumps(part) for part in parts]
+    asked = context.parallelize(blobs, min(tasks, len(blobs)))
+    found = [pickle.loads(blob) for blob in asked.map(_looked).collect()]
+    for one in found:
+        if isinstance(one, HistoryError):
+            raise one
+    return found
+
+
+def _looked(blob: bytes) -> bytes:
+    part, look = pickle.loads(blob)
+    try:
+        with without_cycles():
+            return pickle.dumps(look(part))
+    except HistoryError as error:
+        return pickle.dumps(error)
+
+
+def surveyed(part: Part) -> list[Any]:
+    """What each piece says of itself."""
+    return list(map(Surveyor(), read_coded(part.path, JUDGED, part.pieces)))
+
+
+def looked_at(look: Callable[[Rows], Any], part: Part) -> list[Any]:
+    """What a function says of each piece."""
+    return [look(rows) for _, rows in part.rows()]
+
+
+class Dealt(NamedTuple):
+    """The tasks of a run, and whether their keys are judged by rows."""
+
+    tasks: Mapping[str, Task]
+    by_rows: bool
+
+
+def deal(
+    context: Any, parts: Sequence[Part], runs: Mapping[str, Dealt], *, tasks: int, partitions: int
+) -> dict[str, dict[str, dict[Any, Any] | Exception]]:
+    """Judge every key of every task of some runs.
+
+    Args:
+        context: Spark's.
+        parts: all pieces of these runs.
+        runs: their checks.
+        tasks: over how many tasks the pieces are dealt, at most.
+        partitions: over how many tasks keys are dealt.
+
+    Returns:
+        By run and task each key's result, in order of keys; or why there is none.
+
+    Raises:
+        HistoryError: a piece cannot be read.
+    """
+    known = context.broadcast({run: pickle.dumps(dealt) for run, dealt in runs.items()})
+    blobs = [pickle.dumps(part) for part in parts]
+    asked = context.parallelize(blobs, min(tasks, len(blobs)))
+    sent = asked.flatMap(partial(_sent, known, partitions))
+    judged = sent.partitionBy(partitions, _itself).mapPartitions(partial(_judged, known))
+    found: dict[str, OfTasks] = {run: {n: {} for n in of.tasks} for run, of in runs.items()}
+    for blob in judged.collect():
+        answer = pickle.loads(blob)
+        if isinstance(answer, HistoryError):
+            raise answer
+        for run, of_run in answer.items():
+            found[run] = merged(found[run], of_run)
+    known.unpersist()
+    return {run: whole(of) for run, of in found.items()}
+
+
+def _itself(partition: int) -> int:
+    return partition
+
+
+def _sent(known: Any, partitions: int, blob: bytes) -> Iterator[tuple[int, bytes]]:
+    """What the pieces of a part say, by partition."""
+    part: Part = pickle.loads(blob)
+    tasks, by_rows = pickle.loads(known.value[part.run])
+    dealer = Dealer(tasks, {}, by_rows=by_rows)
+    held, rows_held = defaultdict[int, list[Any]](list), 0
+    try:
+        with without_cycles():
+            for number, rows in part.rows():
+                for partition, said in split(dealer.read(rows), partitions).items():
+                    held[partition].append((number, said))
+                rows_held += len(rows)
+                if rows_held >= SENT_ROWS:
+                    yield from _blobs(part.run, held)
+                    rows_held = 0
+            yield from _blobs(part.run, held)
+    except HistoryError as error:
+        yield 0, pickle.dumps(error)
+
+
+def _blobs(run: str, held: dict[int, list[Any]]) -> Iterator[tuple[int, bytes]]:
+    for partition, said in held.items():
+        yield partition, pickle.dumps((run, said), pickle.HIGHEST_PROTOCOL)
+    held.clear()
+
+
+def _judged(known: Any, pieces: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+    """What the keys of a partition come to."""
+    said = defaultdict[str, list[tuple[int, Said]]](list)
+    for _, blob in pieces:
+        found = pickle.loads(blob)
+        if isinstance(found, HistoryError):
+            yield blob
+            return
+        run, more = found
+        said[run] += more
+    answer: dict[str, OfTasks] = {}
+    with without_cycles():
+        for run, pieces_said in said.items():
+            dealt: Dealt = pickle.loads(known.value[run])
+            collected = Collected(dealt.tasks)
+            pieces_said.sort(key=lambda one: one[0], reverse=True)
+            while pieces_said:
+                collected.take(*pieces_said.pop())
+            answer[run] = collected.judged()
+    yield pickle.dumps(answer)
