@@ -1,11 +1,12 @@
 """The events of runs as Spark sees them: from Parquet, each completion joined with its invocation.
 
-What does not grow with the load of a run (the nemesis, observers, assignments) is collected; of a
-`replica-log` only its set and one message of each queue, which is all that a check may ask of it
-before its rows are dealt out.
+What does not grow with the load of a run (the nemesis, observers) is collected; of a `replica-log`
+only its set and one message of each queue, which is all that a check may ask of it before its rows
+are dealt out; of assignments process and index.
 """
 
 import pickle
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ import pyarrow as pa
 
 from maxq.checkers.judgement.dealt import LARGE, Small, slim
 from maxq.histories.aliases import OPERATIONS
+from maxq.histories.history import Reassigned
+from maxq.histories.observed import ASSIGNMENTS
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.parquet import run_id_of
 from maxq.histories.tables import op_of_row
@@ -65,12 +68,20 @@ def collect_small(events: Any) -> dict[str, Small]:
     from pyspark.sql import functions as F  # noqa: N812
 
     big = F.col("process").isNotNull() & F.col("f").isin(*sorted(LARGE))
-    found: dict[str, Small] = defaultdict(lambda: Small([], Counter()))
+    found: dict[str, Small] = defaultdict(
+        lambda: Small([], Counter(), None, Reassigned(array("q"), array("q")))
+    )
     clients = events.where(F.col("process").isNotNull())
     for row in clients.groupBy("run_id", "f", "type").count().collect():
         found[row["run_id"]].totals[row["f"], row["type"]] = row["count"]
     for row in events.where(~big).mapInArrow(_slimmed, OPS).collect():
         found[row["run"]].ops.append(op_of(bytes(row["op"])))
+    done = F.col("f").isin(*ASSIGNMENTS) & F.col("type").isin("ok", "info")
+    assigned = clients.where(done).select("run_id", "process", "index")
+    for row in assigned.sort("run_id", "process", "index").toArrow().to_pylist():
+        known = found[row["run_id"]].reassigned
+        known.process.append(row["process"])
+        known.at.append(row["index"])
     return dict(found)
 
 

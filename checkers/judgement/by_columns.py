@@ -42,6 +42,7 @@ from maxq.histories.columns.rows import (
     Outline,
     OutlineMaker,
     Rows,
+    reassigned,
     rows_of,
     taken,
     text_at,
@@ -106,7 +107,8 @@ def _outlined(batches: Iterator[pa.RecordBatch]) -> tuple[Outline, Small, dict[i
                 others[base + row] = op
         base += len(batch)
     outline = maker.done()
-    return outline, Small(ops, outline.totals, partial(timings, outline)), others
+    small = Small(ops, outline.totals, partial(timings, outline), reassigned(outline))
+    return outline, small, others
 
 
 def _of_small(tasks: Mapping[str, Task], small: Small) -> Found:

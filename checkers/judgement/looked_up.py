@@ -13,6 +13,7 @@ import pyarrow as pa
 from maxq.checkers.core.api import Anomaly
 from maxq.checkers.counterexample.looked_at import (
     AROUND,
+    NEAR_MAX,
     Message,
     around,
     firsts,
@@ -27,6 +28,7 @@ from maxq.histories.columns.messages import Messages, messages_of
 from maxq.histories.columns.rows import Outline, Rows, rows_of
 from maxq.histories.columns.scan import Mask
 from maxq.histories.history import History
+from maxq.histories.observed import ASSIGNMENTS
 from maxq.histories.op import Op
 
 Reading = Callable[[], Iterator[pa.RecordBatch]]  # each call reads the history once
@@ -57,7 +59,8 @@ def evidence_of(
     """
     anomalies = firsts(results.verdicts)
     logs = {op.index for a in anomalies for op in logs_near(history, a)}
-    wanted = _with_pairs(outline, results.cited | logs) - here
+    near = logs | _assignments_near(outline, anomalies)
+    wanted = _with_pairs(outline, results.cited | near) - here
     if not wanted:
         return []
     cited = ops_at(reading, outline, wanted)
@@ -67,6 +70,15 @@ def evidence_of(
     beside = _Beside(reading, outline, _joined(history, cited), on_queues)
     more = _with_pairs(outline, beside.found()) - here - wanted
     return [*cited, *ops_at(reading, outline, more)]
+
+
+def _assignments_near(outline: Outline, anomalies: Sequence[Anomaly]) -> set[int]:
+    """Those that `small_near` looks at, of a history that holds none."""
+    own = outline.client & np.isin(outline.f, outline.codes(ASSIGNMENTS))
+    index, found = np.sort(outline.index[own]), set[int]()
+    for end in np.searchsorted(index, [max(a.cited, default=0) for a in anomalies]).tolist():
+        found.update(index[max(0, end - NEAR_MAX) : end + NEAR_MAX].tolist())
+    return found
 
 
 def _with_pairs(outline: Outline, indices: frozenset[int]) -> frozenset[int]:

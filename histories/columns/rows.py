@@ -5,6 +5,7 @@ breaches of the rules of well-formedness, 32 bytes a row. `Rows` is one batch, w
 becomes an `Op` only where one is asked for.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +19,15 @@ from maxq.histories.aliases import current_f
 from maxq.histories.columns.ext_texts import Texts, encoded
 from maxq.histories.columns.scan import Ints, Mask, distinct, order_of
 from maxq.histories.columns.timings import LAST_NS, OUTCOMES, Timings, by_kind
-from maxq.histories.observed import ACQUIRE, NOT_GRANTED, RENEW
+from maxq.histories.history import NEVER_REASSIGNED, Reassigned
+from maxq.histories.observed import ACQUIRE, ASSIGNMENTS, NOT_GRANTED, RENEW
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import Values, op_of_row
 from maxq.histories.text import TYPES, decode_value
 
 INVOKE, OK, FAIL, INFO = range(4)  # as in `maxq.histories.text.TYPES`
 Codes = npt.NDArray[np.int16]
+PIECE = 1 << 20  # rows that are looked at together
 Batches = Iterable[pa.RecordBatch]
 T = TypeVar("T")
 
@@ -149,6 +152,37 @@ def timings(outline: Outline) -> Timings:
         first_ns=int(times.min()) if len(times) else 0,
         last_ns=int(times.max()) if len(times) else 0,
     )
+
+
+def reassigned(outline: Outline) -> Reassigned:
+    """The assignments of a history after which a process may have had something to forget."""
+    done = outline.client & ((outline.type == OK) | (outline.type == INFO))
+    at = np.flatnonzero(done & np.isin(outline.f, outline.codes(ASSIGNMENTS)))
+    if not len(at):
+        return NEVER_REASSIGNED
+    begun = np.where(outline.pair[at] >= 0, outline.pair[at], at)
+    at = at[_first_of_process(outline, at) < begun]
+    at = at[np.lexsort((at, outline.process[at]))]
+    process, index = array("q"), array("q")
+    process.frombytes(outline.process[at].tobytes())
+    index.frombytes(outline.index[at].tobytes())
+    return Reassigned(process, index)
+
+
+def _first_of_process(outline: Outline, at: Ints) -> Ints:
+    """The position of the first operation of the processes of some; -1 where it is not known."""
+    who = outline.process[at]
+    low, span = int(who.min()), int(who.max()) - int(who.min()) + 1
+    if span > 8 * len(outline.index) + PIECE:  # numbers far apart
+        return np.full(len(at), -1, np.int64)
+    first = np.full(span, -1, np.int64)
+    for end in range(len(outline.index), 0, -PIECE):  # of equal ones the last to be put down stays
+        begin = max(0, end - PIECE)
+        number = outline.process[begin:end] - low
+        there = np.flatnonzero(outline.client[begin:end] & (number >= 0) & (number < span))[::-1]
+        first[number[there]] = there + begin
+    found: Ints = first[who - low]
+    return found
 
 
 def paired(kind: npt.NDArray[np.int8], client: Mask, process: Ints) -> tuple[Ints, Mask]:
