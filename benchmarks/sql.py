@@ -35,7 +35,7 @@ from benchmarks.calibration import calibration_s
 from benchmarks.sql_queries import Counts, duckdb_counts, polars_counts
 from maxq.checkers.locks import lease_columns
 from maxq.checkers.locks.locks import Locks
-from maxq.checkers.messages import log_columns
+from maxq.checkers.messages.arrays import log_clean, log_elements, log_runs
 from maxq.checkers.messages.durability import Durability
 from maxq.harness.run import piecewise
 from maxq.harness.run.judging import context_of
@@ -60,7 +60,7 @@ TOGETHER = {
 NAMES = (*sql_queries.MESSAGE_QUERIES, *sql_queries.LOCK_QUERIES)
 CHECKS: dict[str, Any] = {"messages": Durability, "locks": Locks}
 SAID_BY: dict[str, tuple[ModuleType, ...]] = {
-    "messages": (log_columns, message_columns), "locks": (lease_columns,)
+    "messages": (log_clean, log_elements, log_runs, message_columns), "locks": (lease_columns,)
 }  # fmt: skip
 
 

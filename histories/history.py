@@ -8,20 +8,53 @@ Source: docs/spec/history-format.md 4 to 7.
 """
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from maxq.histories.fault_facts import Kinds
 from maxq.histories.grounds import RUN, kinds_of
+from maxq.histories.observed import ASSIGNMENTS
 from maxq.histories.op import Op
 from maxq.histories.text import TYPES
 
 T = TypeVar("T")
+
+
+class Reassigned(NamedTuple):
+    """The completions of assignments, by process and in order of the history: 16 bytes each.
+
+    An assignment says what it lists. Which other keys its process had read or written, and forgets,
+    it does not say. Those before which their process had done nothing may be missing here: they
+    forget nothing, and most are such.
+    """
+
+    process: "array[int]"
+    at: "array[int]"  # index
+
+    @classmethod
+    def of_ops(cls, ops: Iterable[Op]) -> "Reassigned":
+        """Those among some operations."""
+        done = sorted(
+            (op.process, op.index) for op in ops
+            if op.f in ASSIGNMENTS and op.is_client and op.type in ("ok", "info")
+        )  # fmt: skip
+        return cls(*(array("q", [int(pair[n]) for pair in done]) for n in range(2)))
+
+    def by(self, processes: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """Those of some processes: process and index."""
+        for process in processes:
+            low = bisect_left(self.process, process)
+            for at in self.at[low : bisect_right(self.process, process, low)]:
+                yield process, at
+
+
+NEVER_REASSIGNED = Reassigned(array("q"), array("q"))
 
 
 class History:
@@ -125,6 +158,11 @@ class History:
         return Counter((op.f, op.type) for op in self.clients)
 
     @cached_property
+    def reassigned(self) -> Reassigned:
+        """When clients were assigned other keys."""
+        return Reassigned.of_ops(self.of_f(*ASSIGNMENTS))
+
+    @cached_property
     def open_faults(self) -> tuple[Op, ...]:
         """Nemesis operations that began and never ended."""
         return tuple(op for op in self.nemesis if self._other(op) is None)
@@ -165,7 +203,8 @@ class History:
 class PartHistory(History):
     """Some operations of a history that is too big to be held, and how many there are of all.
 
-    `timings` gives those of all (`maxq.histories.columns.timings`); None where nobody counted them.
+    `reassigned` are those of all. `timings` gives those of all
+    (`maxq.histories.columns.timings`); None where nobody counted them.
     """
 
     def __init__(
@@ -173,10 +212,12 @@ class PartHistory(History):
         ops: Iterable[Op],
         totals: Counter[tuple[str, str]],
         timings: Callable[[], Any] | None = None,
+        reassigned: Reassigned = NEVER_REASSIGNED,
     ) -> None:
         super().__init__(ops)
         self.timings = timings
-        self.__dict__["totals"] = totals  # what would be counted here would be too few
+        # What would be counted here would be too few.
+        self.__dict__.update(totals=totals, reassigned=reassigned)
 
     def as_made_of(self, part: "PartHistory") -> None:
         """Take what was made `once` of a part, which has all but single operations of this one."""

@@ -90,6 +90,10 @@ PROBE_STREAK = 3  # so often in a row: chance seldom makes three of three of one
 # Replicas copy offsets every 10 to 13 s, and as much again (docs/spec/controller-ha.md 6.4 (H17)).
 COPIED_NS = 30_000_000_000
 FINAL = "final"  # ext of what a client of the workload offsets asks at the end: its thread
+# A process reads these keys from now on, and forgets what it knew of all others; with `SEEK` beside
+# them it reads them from their beginning (docs/spec/history-format.md 12.1).
+ASSIGNMENTS = frozenset(("assign", "subscribe"))
+SEEK = "seek-to-beginning?"
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker said no
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"

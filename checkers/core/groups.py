@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from maxq.histories.columns.scan import Ints
+from maxq.histories.columns.scan import Ints, order_of
 
 _FITS = 1 << 62
 
@@ -16,6 +16,24 @@ _FITS = 1 << 62
 def chosen(arrays: Mapping[str, Any], which: Any) -> dict[str, Any]:
     """Some elements of each array."""
     return {name: column[which] for name, column in arrays.items()}
+
+
+def order_in(group: Ints, values: Ints) -> Ints:
+    """As `numpy.argsort` of kind stable, in each group alone; groups ascend."""
+    if not len(group) or group[0] == group[-1]:
+        return order_of(values)
+    return np.asarray(np.lexsort((values, group)), np.int64)
+
+
+def starts(group: Ints) -> Ints:
+    """Where the group of each element begins; groups ascend."""
+    heads = np.flatnonzero(np.diff(group, prepend=group[:1] - 1))
+    return np.repeat(heads, np.diff(heads, append=len(group)))
+
+
+def codes(group: Ints, values: Ints) -> Ints:
+    """Numbers of which two are equal where both the group and the value are."""
+    return _apart(group, values)[0]
 
 
 def before(
@@ -33,6 +51,8 @@ def before(
     Returns:
         That, and where the group's elements begin.
     """
+    if len(group) and group[0] == group[-1] and (of == group[0]).all():
+        return np.searchsorted(ascending, wanted, side), np.zeros(len(of), np.int64)
     both, _, _ = _apart(np.concatenate([group, of]), np.concatenate([ascending, wanted]))
     place = np.searchsorted(both[: len(group)], both[len(group) :], side)
     first = np.searchsorted(group, of)

@@ -24,6 +24,7 @@ from maxq.histories.history import History
 from maxq.histories.observed import (
     ACQUIRE,
     APPLY_ID,
+    ASSIGNMENTS,
     COMMIT_OFFSET,
     COMMIT_ORDERED,
     FETCH_OFFSET,
@@ -36,7 +37,7 @@ from maxq.histories.observed import (
 from maxq.histories.op import HistoryError, Op
 
 # What grows with the load. Everything else grows with the length of a run alone.
-BULK = frozenset((
+BULK = ASSIGNMENTS.union((
     "send", "poll", "txn", ACQUIRE, RENEW, RELEASE, COMMIT_OFFSET, FETCH_OFFSET, APPLY_ID,
     REPLICA_LOG, SEND_ORDERED, READ_ORDERED, COMMIT_ORDERED,
 ))  # fmt: skip

@@ -5,9 +5,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from maxq.checkers.core.api import Anomaly, Verdict
+from maxq.checkers.core.keyed import BULK
 from maxq.checkers.evidence.log import MESSAGES
+from maxq.histories.grounds import RUN
 from maxq.histories.history import History
-from maxq.histories.observed import REPLICA_LOG
+from maxq.histories.observed import ASSIGNMENTS, REPLICA_LOG
 from maxq.histories.op import Op
 
 NEAR_MAX = 5_000  # operations of a kind
@@ -130,6 +132,12 @@ def near(
     ops = [op for op in history if keep(op)]
     end = sum(op.index <= last for op in ops) + most // 5
     return ops[max(0, end - most) : end]
+
+
+def small_near(history: History, last: int) -> Sequence[Op]:
+    """Of what concerns no load, and of assignments, those before and behind an index."""
+    few = {*BULK} - ASSIGNMENTS
+    return near(history, last, lambda op: op.f not in few and op.process != RUN)
 
 
 def logs_near(history: History, anomaly: Anomaly) -> Sequence[Op]:

@@ -19,9 +19,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Anomaly, Verdict
-from maxq.checkers.core.keyed import BULK
 from maxq.checkers.counterexample.fewer import fewer
-from maxq.checkers.counterexample.looked_at import Log, broken_by, held, logs_near, near
+from maxq.checkers.counterexample.looked_at import Log, broken_by, held, logs_near, small_near
 from maxq.checkers.counterexample.messages import Message, messages_of, without
 from maxq.histories.grounds import RUN
 from maxq.histories.history import History
@@ -138,8 +137,7 @@ class Searching:
         cited = anomaly.cited
         named = self._units(op for at in cited if (op := held(self._history, at)) is not None)
         last = max(cited, default=0)
-        few = near(self._history, last, lambda op: op.f not in BULK and op.process != RUN)
-        small = self._units([*few, *logs_near(self._history, anomaly)])
+        small = self._units([*small_near(self._history, last), *logs_near(self._history, anomaly)])
         parts = [list(named.values()), _joined(small, named)]
         polls = self._log.polls(anomaly)
         if beside := polls | self._log.senders(anomaly, polls):

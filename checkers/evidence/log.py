@@ -3,8 +3,8 @@
 The first of three steps of the durability checker (this, `log_key`, `log_order`). An event becomes
 a `LogOp` for each key that it touches, and a key's `LogOp`s become its columns, so that the other
 two steps are pure functions of one key and can work on pieces of a history that is too big for one
-machine. Assignments are few, touch every key (those that they do not list are forgotten) and are
-known to all.
+machine. An assignment is a row of each key that it lists. Of other keys its process forgets what it
+knew: when processes were assigned something is known to all.
 
 A **reading run** is the time in which one process reads one key forward. It begins at the start of
 the log after an explicit seek (or always, in a plain history of sends and polls where no process
@@ -25,14 +25,14 @@ from maxq.checkers.evidence.quiescence import after_faults
 from maxq.checkers.evidence.reigns import NO_UNREST, Unrest, unrest_of
 from maxq.checkers.evidence.stores.trims import Expiry, expiries, trims_of
 from maxq.histories.fault_facts import ELECT_MASTER
-from maxq.histories.history import History
+from maxq.histories.history import NEVER_REASSIGNED, History, Reassigned
+from maxq.histories.observed import ASSIGNMENTS, SEEK
 from maxq.histories.op import Op
 
 Value = int | str  # ours is an integer; anything else is a payload that no client sent
 
 MESSAGES = frozenset(("send", "poll", "txn"))
-ASSIGNMENTS = frozenset(("assign", "subscribe"))
-SEEK = "seek-to-beginning?"
+KINDS = MESSAGES | ASSIGNMENTS  # all that says something of a log
 
 
 class LogOp(NamedTuple):
@@ -57,14 +57,14 @@ class LogOp(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """A process now reads these keys, and forgets what it knew of others."""
+    """A process now reads a key; or others (not `listed`), and forgets what it knew of this one."""
 
     at: int
     begun: int
     process: int
     ok: bool
-    keys: frozenset[int]
     seeks: bool
+    listed: bool = True
     open: bool = False  # only completions are assignments
 
 
@@ -122,7 +122,8 @@ class KeyLog:
 
 
 class LogFacts(NamedTuple):
-    """What every key must know: the last operation of the nemesis, and all assignments.
+    """What every key must know: the last operation of the nemesis, and when processes began to read
+    other keys.
 
     In a `plain` history no process ever assigns. `elected`: when replicas were made master in turn
     after that, as indices of completions. `unrest`: when another master may have been elected.
@@ -131,63 +132,36 @@ class LogFacts(NamedTuple):
 
     healed: int
     plain: bool
-    assignments: tuple[Assignment, ...]
+    reassigned: Reassigned = NEVER_REASSIGNED
     elected: tuple[int, ...] = ()
     unrest: Unrest = NO_UNREST
     expired: Mapping[int, tuple[Expiry, ...]] = {}
 
-    @property
-    def assigned(self) -> frozenset[int]:
-        """The keys that were ever assigned."""
-        return frozenset(key for a in self.assignments for key in a.keys)
-
 
 def log_facts(history: History) -> LogFacts:
-    """Take the assignments out of a history.
-
-    Raises:
-        MalformedError: the value of one is no list of keys.
-    """
+    """Find them in the small part of a history."""
     # An isolated old master also confirms "the end" of its own log. Only what was confirmed once
     # the last fault was over speaks of the log that is left.
     # An election after that disturbs no node.
     healed = after_faults(history).at
-    asked = [op for op in history.of_f(*ASSIGNMENTS) if op.is_client]
-    done = (op for op in asked if op.type in ("ok", "info"))
+    plain = all(f not in ASSIGNMENTS for f, _ in history.totals)
     elected = tuple(op.index for op in history.nemesis if op.f == ELECT_MASTER)[1::2]
-    assignments = tuple(_assignment(history, op) for op in done)
     expired = expiries(trims_of(history))
-    return LogFacts(healed, not asked, assignments, elected, unrest_of(history), expired)
+    return LogFacts(healed, plain, history.reassigned, elected, unrest_of(history), expired)
 
 
-def _assignment(history: History, done: Op) -> Assignment:
-    begun = history.invocation(done)
-    at = done.index
-    keys = _assigned_keys(done)
-    seeks = (done.ext or {}).get(SEEK) is True
-    index = at if begun is None else begun.index
-    return Assignment(at, index, int(done.process), done.type == "ok", keys, seeks)
+Step = LogOp | Assignment
 
 
-def _assigned_keys(done: Op) -> frozenset[int]:
-    """The keys of an assignment; none where they are unknown, so that everything is forgotten."""
-    keys = done.value
-    if keys is None and done.type == "info":
-        return frozenset()
-    if type(keys) is not list and type(keys) is not tuple:
-        raise MalformedError(f"W9: value of {done.index} is no list of keys: {keys!r:.100}")
-    if not all(type(key) is int for key in keys):
-        raise MalformedError(f"W9: value of {done.index} is no list of keys: {keys!r:.100}")
-    return frozenset(keys)
-
-
-def log_ops(event: Event, healed: int) -> Iterable[tuple[int, LogOp]]:
-    """What a send, poll or transaction says of each key.
+def steps_said(event: Event, healed: int) -> Iterable[tuple[int, Step]]:
+    """What an operation says of each key.
 
     Raises:
-        MalformedError: its value has the wrong shape (W9).
+        HistoryError: its value has the wrong shape (W9).
     """
     done, begun = event.op, event.begun
+    if done.f in ASSIGNMENTS:
+        return _assigned(event)
     if done.type == "invoke" and not event.open:
         return ()
     sent: list[Element] = []
@@ -205,6 +179,28 @@ def log_ops(event: Event, healed: int) -> Iterable[tuple[int, LogOp]]:
                broker=ext.get("broker"))  # fmt: skip
     confirmed = done.type == "ok" and "end" in ext and begun_at > healed
     return _by_key(op, dict(ends_said(at, ext["end"])) if confirmed else _NO_ENDS)
+
+
+def _assigned(event: Event) -> Iterable[tuple[int, Assignment]]:
+    done, begun = event.op, event.begun
+    if done.type not in ("ok", "info"):
+        return ()
+    index = done.index if begun is None else begun.index
+    seeks = (done.ext or {}).get(SEEK) is True
+    one = Assignment(done.index, index, int(done.process), done.type == "ok", seeks)
+    return [(key, one) for key in sorted(_assigned_keys(done))]
+
+
+def _assigned_keys(done: Op) -> frozenset[int]:
+    """The keys of an assignment; none where they are unknown, so that everything is forgotten."""
+    keys = done.value
+    if keys is None and done.type == "info":
+        return frozenset()
+    if type(keys) is not list and type(keys) is not tuple:
+        raise MalformedError(f"W9: value of {done.index} is no list of keys: {keys!r:.100}")
+    if not all(type(key) is int for key in keys):
+        raise MalformedError(f"W9: value of {done.index} is no list of keys: {keys!r:.100}")
+    return frozenset(keys)
 
 
 _NO_ENDS: Mapping[int, int] = {}
@@ -253,16 +249,22 @@ def ends_said(at: int, ends: Any) -> Iterator[tuple[int, int]]:
         yield key, end
 
 
-Step = LogOp | Assignment
 _RANK = attrgetter("open", "at")  # what never completed comes last
 
 
-def steps_of(ops: Sequence[LogOp], facts: LogFacts) -> list[Step]:
-    """A key's operations and all assignments, in order of judgement."""
-    if not facts.assignments and not any(op.open for op in ops):
-        return list(ops)
-    steps: list[Step] = [*facts.assignments, *ops]
-    steps.sort(key=_RANK)
+def steps_of(rows: Sequence[Step], facts: LogFacts) -> list[Step]:
+    """What is said of a key, and when its processes were assigned others, in order of judgement."""
+    steps = list(rows)
+    if facts.reassigned.at:
+        listed = {row.at for row in rows if isinstance(row, Assignment)}
+        others = facts.reassigned.by({row.process for row in rows})
+        steps += [
+            Assignment(at, at, process, ok=True, seeks=False, listed=False)
+            for process, at in others
+            if at not in listed
+        ]
+    if len(steps) > len(rows) or any(row.open for row in rows):
+        steps.sort(key=_RANK)
     return steps
 
 
@@ -287,7 +289,7 @@ def read_key(key: int, steps: Iterable[Step], facts: LogFacts) -> KeyLog:
 
     for step in steps:
         if isinstance(step, Assignment):
-            if key not in step.keys:
+            if not step.listed:
                 runs.pop(step.process, None)
             elif step.process not in runs or step.seeks:
                 # An assignment that may or may not have happened: its seek proves nothing.

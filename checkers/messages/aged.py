@@ -11,9 +11,8 @@ holds another message at an offset, is never explained by that.
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from maxq.checkers.evidence.log import LogOp, Step
+from maxq.checkers.evidence.log import LogFacts, LogOp, Step
 from maxq.checkers.evidence.log_key import Finding, Order
-from maxq.checkers.evidence.reigns import Unrest
 from maxq.checkers.evidence.stores.trims import Expiry, first_young
 from maxq.checkers.messages.excuses import Passage, passages
 
@@ -25,26 +24,20 @@ class Aged:
     """Of one key.
 
     Args:
-        key: its number.
-        steps: its operations, and all assignments, in order.
+        steps: what is said of it, in order.
         order: its log.
+        facts: of the whole history.
         expired: what of it may be deleted, from when on.
-        unrest: when there may have been another master.
     """
 
     def __init__(
-        self,
-        key: int,
-        steps: Sequence[Step],
-        order: Order,
-        expired: Sequence[Expiry],
-        unrest: Unrest,
+        self, steps: Sequence[Step], order: Order, facts: LogFacts, expired: Sequence[Expiry]
     ) -> None:
-        self._unrest = unrest
+        self._unrest = facts.unrest
         self._order = order
         self._expired = expired
         self._steps = steps
-        self._went = dict(passages(key, steps, order)) if expired else {}
+        self._went = dict(passages(steps, order, plain=facts.plain)) if expired else {}
         self._passages = list({id(p): p for p in self._went.values()}.values())
 
     def explains(self, finding: Finding) -> bool:

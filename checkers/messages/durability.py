@@ -23,14 +23,16 @@ from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.core.listing import reported
 from maxq.checkers.evidence.harms import located, losses
 from maxq.checkers.evidence.log import (
+    KINDS,
     MESSAGES,
     LogFacts,
     LogOp,
+    Step,
     log_facts,
-    log_ops,
     proven_by,
     read_key,
     steps_of,
+    steps_said,
 )
 from maxq.checkers.evidence.log_key import Finding, judge_key
 from maxq.checkers.evidence.story import Storyteller
@@ -51,7 +53,7 @@ from maxq.checkers.messages.shown_order import ORDER, out_of_order
 from maxq.histories.history import History
 
 if TYPE_CHECKING:
-    from maxq.checkers.core.columnar import Arrays, Dealing, Unsure
+    from maxq.checkers.core.columnar import Arrays, Dealing, Groups, Unsure
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
@@ -106,17 +108,17 @@ class Durability(KeyedChecker):
 
     name = "durability"
     claims = ("S6", "S10", "S11", "S12", "S16")
-    reads = MESSAGES
+    reads = KINDS
     orders = True  # whether each process's order is judged too
 
     def prepare(self, history: History, context: Context) -> LogFacts:
         return log_facts(history)
 
-    def rows(self, event: Event, known: LogFacts) -> Iterable[tuple[int, LogOp]]:
-        return log_ops(event, known.healed)
+    def rows(self, event: Event, known: LogFacts) -> Iterable[tuple[int, Step]]:
+        return steps_said(event, known.healed)
 
     def judge(
-        self, key: int, rows: Sequence[LogOp], known: LogFacts, more: frozenset[int] | None = None
+        self, key: int, rows: Sequence[Step], known: LogFacts, more: frozenset[int] | None = None
     ) -> KeyVerdict:
         steps = steps_of(rows, known)
         log = read_key(key, steps, known)
@@ -126,9 +128,10 @@ class Durability(KeyedChecker):
         fold = OrderFold(key, judged.order)
         order = [found for step in steps for found in fold.step(step)] if self.orders else []
         order += list(out_of_order(key, steps, order)) if self.orders else []
-        shared = {row.at for row in rows if row.shared and row.sent and row.type == "info"}
-        excuses = Excuses(key, steps, judged.order, known.unrest, log.expired)
-        aged = Aged(key, steps, judged.order, log.expired, known.unrest)
+        ops = [row for row in rows if isinstance(row, LogOp)]
+        shared = {op.at for op in ops if op.shared and op.sent and op.type == "info"}
+        excuses = Excuses(steps, judged.order, known, log.expired)
+        aged = Aged(steps, judged.order, known, log.expired)
         findings = [excuses.marked(f) for f in judged.findings if not aged.explains(f)]
         found = [*findings, *(excuses.marked(f) for f in order if not aged.explains(f))]
         return KeyVerdict(
@@ -144,24 +147,36 @@ class Durability(KeyedChecker):
             ends=len(log.ends),
             proven=mine,
             unproven=frozenset(shared) - proven,
-            links=links_of(log, rows, judged.order, proven),
+            links=links_of(log, ops, judged.order, proven),
         )
 
     def columns(self, rows: "Rows", chosen: "Ints", known: LogFacts) -> "Dealing":
-        from maxq.checkers.messages import log_columns  # numpy, for those who have columns
+        from maxq.checkers.messages.arrays import log_elements  # numpy, for those who have columns
 
-        return log_columns.elements(rows, chosen, known)
+        return log_elements.elements(rows, chosen, known)
 
     def judge_columns(
         self, key: int, arrays: "Arrays", known: LogFacts, more: frozenset[int] | None = None
     ) -> "KeyVerdict | Unsure":
-        from maxq.checkers.messages import log_columns
+        from maxq.checkers.core.columnar import Groups
 
-        more = more or frozenset()
-        found = log_columns.clean(key, arrays, known, more, orders=self.orders)
-        if not isinstance(found, log_columns.Clean):
-            return found
-        return KeyVerdict(findings=[], lost={}, gone=0, **found._asdict())
+        (found,) = self._judged(Groups.of(key, arrays), known, more or frozenset())
+        return found
+
+    def judge_groups(self, groups: "Groups", known: LogFacts) -> "list[KeyVerdict | Unsure]":
+        return self._judged(groups, known, frozenset())
+
+    def _judged(
+        self, groups: "Groups", known: LogFacts, more: frozenset[int]
+    ) -> "list[KeyVerdict | Unsure]":
+        from maxq.checkers.messages.arrays import log_clean
+
+        answers = log_clean.clean(groups, known, more, orders=self.orders)
+        return [
+            KeyVerdict(findings=[], lost={}, gone=0, **answer._asdict())
+            if isinstance(answer, log_clean.Clean) else answer
+            for answer in answers
+        ]  # fmt: skip
 
     def again(self, results: Mapping[int, KeyVerdict]) -> Mapping[int, frozenset[int]]:
         proven = _proven(results)
@@ -186,7 +201,7 @@ class Durability(KeyedChecker):
         names += Counter(
             {(CYCLE, False): crossed.cycles, (WRITE_CYCLE, False): crossed.write_cycles}
         )
-        counts = _totals(results, known)
+        counts = _totals(results)
         case = Case(names=_by_claim(names, promised))
         case.found = list(_found(history, _reported(results), promised))
         case.judged = {
@@ -299,10 +314,10 @@ def _found(
         yield Found(of, f.name, f.ops, teller.say(f), f.detail)
 
 
-def _totals(results: Mapping[int, KeyVerdict], known: LogFacts) -> dict[str, int]:
+def _totals(results: Mapping[int, KeyVerdict]) -> dict[str, int]:
     keys = results.values()
     return {
-        "keys": len(known.assigned | set(results)),
+        "keys": len(results),
         "sent": sum(v.sent for v in keys),
         "acknowledged": sum(v.acknowledged for v in keys),
         "lost": sum(len(v.lost) for v in keys),

@@ -13,9 +13,8 @@ and where the message was old enough to be deleted by then, it proves nothing ei
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from maxq.checkers.evidence.log import LogOp, Step
+from maxq.checkers.evidence.log import LogFacts, LogOp, Step
 from maxq.checkers.evidence.log_key import Finding, Order
-from maxq.checkers.evidence.reigns import Unrest
 from maxq.checkers.evidence.stores.trims import Expiry, first_young
 
 WHATEVER = "S16"  # the claim that every setting makes
@@ -58,26 +57,24 @@ class Excuses:
     """Of one key.
 
     Args:
-        key: its number.
-        steps: its operations, and all assignments, in order.
+        steps: what is said of it, in order.
         order: its log.
-        unrest: when there may have been another master.
+        facts: of the whole history.
         expired: what of it may be deleted, from when on.
     """
 
     def __init__(
         self,
-        key: int,
         steps: Sequence[Step],
         order: Order,
-        unrest: Unrest,
+        facts: LogFacts,
         expired: Sequence[Expiry] = (),
     ) -> None:
         self._expired = expired
         self._ops = {step.at: step for step in steps if isinstance(step, LogOp)}
-        self._passages = dict(passages(key, steps, order))
+        self._passages = dict(passages(steps, order, plain=facts.plain))
         self._order = order
-        self._unrest = unrest
+        self._unrest = facts.unrest
 
     def marked(self, finding: Finding) -> Finding:
         """The same, with whether no setting excuses it."""
@@ -118,14 +115,14 @@ class Excuses:
         return self._order.shown[min(places) : max(places) + 1]
 
 
-def passages(key: int, steps: Sequence[Step], order: Order) -> Iterator[tuple[int, Passage]]:
-    """Of each poll that was answered the run of reading that it belongs to."""
+def passages(steps: Sequence[Step], order: Order, *, plain: bool) -> Iterator[tuple[int, Passage]]:
+    """Of each poll that was answered the run of reading that it belongs to; in a `plain` history
+    every one begins at the first offset."""
     runs: dict[int, Passage] = {}
-    plain = all(isinstance(step, LogOp) for step in steps)
     sought: set[int] = set()  # processes that begin, or begin again, at the first offset
     for step in steps:
         if not isinstance(step, LogOp):
-            if step.seeks or key not in step.keys:
+            if step.seeks or not step.listed:
                 runs.pop(step.process, None)
                 sought.discard(step.process)
             if step.seeks and step.ok:

@@ -20,7 +20,7 @@ Memory = dict[int, tuple[Value, int]]  # process -> last value, and the operatio
 
 
 class OrderFold:
-    """Feed it a key's operations and all assignments in order."""
+    """Feed it what is said of a key in order."""
 
     def __init__(self, key: int, order: Order) -> None:
         self._key = key
@@ -39,10 +39,9 @@ class OrderFold:
             yield from self._sends(step)
 
     def _assign(self, assigned: Assignment) -> None:
-        listed = self._key in assigned.keys
-        if not listed or assigned.seeks:
+        if not assigned.listed or assigned.seeks:
             self._read.pop(assigned.process, None)
-        if not listed:
+        if not assigned.listed:
             self._sent.pop(assigned.process, None)
 
     def _polls(self, op: LogOp) -> Iterator[Finding]:

@@ -16,15 +16,15 @@ from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import node_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.log import (
-    MESSAGES,
+    KINDS,
     KeyLog,
     LogFacts,
-    LogOp,
     Sent,
+    Step,
     log_facts,
-    log_ops,
     read_key,
     steps_of,
+    steps_said,
 )
 from maxq.checkers.evidence.log_key import LISTED_MAX, Reread, rereads
 from maxq.checkers.evidence.stores.trims import Trim, first_young, trims_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
-NO_FACTS = LogFacts(0, True, ())  # of a history in which no log got old
+NO_FACTS = LogFacts(0, True)  # of a history in which no log got old
 
 
 class Missing(NamedTuple):
@@ -63,7 +63,7 @@ class Retention(KeyedChecker):
 
     name = "retention"
     claims = ("B13",)
-    reads = MESSAGES
+    reads = KINDS
 
     def prepare(self, history: History, context: Context) -> LogFacts:
         return log_facts(history) if trims_of(history) else NO_FACTS
@@ -71,12 +71,12 @@ class Retention(KeyedChecker):
     def sift(self, rows: "Rows", chosen: "Ints", known: LogFacts) -> "Ints":
         return chosen if known.expired else chosen[:0]
 
-    def rows(self, event: Event, known: LogFacts) -> Iterable[tuple[int, LogOp]]:
+    def rows(self, event: Event, known: LogFacts) -> Iterable[tuple[int, Step]]:
         if not known.expired:
             return ()
-        return [(key, op) for key, op in log_ops(event, known.healed) if key in known.expired]
+        return [(key, op) for key, op in steps_said(event, known.healed) if key in known.expired]
 
-    def judge(self, key: int, rows: Sequence[LogOp], known: LogFacts, more: object = None) -> Kept:
+    def judge(self, key: int, rows: Sequence[Step], known: LogFacts, more: object = None) -> Kept:
         log = read_key(key, steps_of(rows, known), known)
         missing, promised = [], 0
         for reread in rereads(log):

@@ -42,18 +42,18 @@ def out_of_order(key: int, steps: Sequence[Step], found: Iterable[Finding]) -> I
 
     Args:
         key: the queue.
-        steps: its operations, and all assignments, in order.
+        steps: what is said of it, in order.
         found: what is known already of its order.
     """
     process = {step.at: step.process for step in steps}
     blamed = {process[op] for f in found if f.name in BACKWARDS for op in f.ops}
-    sent = dict(_sends(key, steps))
+    sent = dict(_sends(steps))
     seen: dict[int, set[Value]] = defaultdict(set)
     latest: dict[int, dict[tuple[int, int], _Shown]] = defaultdict(dict)
     for step in steps:
         consumer = step.process
         if isinstance(step, Assignment):
-            if step.seeks or key not in step.keys:
+            if step.seeks or not step.listed:
                 seen.pop(consumer, None)
                 latest.pop(consumer, None)
             continue
@@ -69,12 +69,12 @@ def out_of_order(key: int, steps: Sequence[Step], found: Iterable[Finding]) -> I
                 yield _finding(key, _Shown(one, e.value, step.at), before)
 
 
-def _sends(key: int, steps: Sequence[Step]) -> Iterator[tuple[Value, _Sent]]:
+def _sends(steps: Sequence[Step]) -> Iterator[tuple[Value, _Sent]]:
     since: dict[int, int] = {}
     numbers = count()
     for step in steps:
         if isinstance(step, Assignment):
-            if key not in step.keys:
+            if not step.listed:
                 since[step.process] = step.at
         elif step.type != "fail":
             first = since.get(step.process, -1)

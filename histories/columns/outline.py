@@ -6,6 +6,7 @@ together in order, so that each piece can then be read alone, by anyone (`rows_o
 pieces and clients, not with operations.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from maxq.histories.columns.rows import (
     INFO,
     INVOKE,
     NOTHING_OPEN,
+    OK,
     Columns,
     Open,
     Rows,
@@ -24,7 +26,14 @@ from maxq.histories.columns.rows import (
     taken,
 )
 from maxq.histories.columns.scan import Ints, Mask
-from maxq.histories.history import Breach, OrderRules, ProcessRules
+from maxq.histories.history import (
+    NEVER_REASSIGNED,
+    Breach,
+    OrderRules,
+    ProcessRules,
+    Reassigned,
+)
+from maxq.histories.observed import ASSIGNMENTS
 from maxq.histories.op import Op
 from maxq.histories.text import TYPES
 
@@ -40,11 +49,21 @@ class Head(NamedTuple):
     f: str
 
 
+class Assigned(NamedTuple):
+    """The completions of assignments in a piece, by process and index; and whether the process did
+    nothing before them in this piece."""
+
+    process: Ints
+    index: Ints
+    first: Mask
+
+
 class Edges(NamedTuple):
     """What one piece says of itself. `first` and `last` are indices, -1 where it has no row; `low`
     and `high` its lowest and highest known times. `open` are the last operations of processes that
     are invocations; `overtaken` other invocations without a completion; `retired` are processes
-    whose last completion is unknown. `sound`: no rule is broken within."""
+    whose last completion is unknown; `highest` is the highest number of a process, -1 where there
+    is none. `sound`: no rule is broken within."""
 
     rows: int
     first: int
@@ -55,6 +74,8 @@ class Edges(NamedTuple):
     open: Open
     overtaken: list[int]
     retired: list[int]
+    highest: int
+    assigned: Assigned
     totals: Counter[tuple[str, str]]
     sound: bool
 
@@ -85,6 +106,8 @@ def edges_of(batch: pa.RecordBatch, c: Columns) -> Edges:
         open=_open(c, batch, ends),
         overtaken=c.index[alone[~last[alone]]].tolist(),
         retired=np.unique(c.process[c.client & (c.type == INFO)]).tolist(),
+        highest=int(c.process[c.client].max(initial=-1)),
+        assigned=_assigned(c, pair, head),
         totals=_totals(c),
         sound=_sound(c, known, pair, last, head),
     )
@@ -97,6 +120,13 @@ def _heads(c: Columns) -> Mask:
     found = np.zeros(len(c.index), np.bool_)
     found[at[first]] = True
     return found
+
+
+def _assigned(c: Columns, pair: Ints, head: Mask) -> Assigned:
+    done = c.client & ((c.type == OK) | (c.type == INFO)) & c.of_kinds(ASSIGNMENTS)
+    at = np.flatnonzero(done)
+    first = head[np.where(pair[at] >= 0, pair[at], at)]
+    return Assigned(c.process[at], c.index[at], first)
 
 
 def _open(c: Columns, batch: pa.RecordBatch, at: Ints) -> Open:
@@ -134,7 +164,9 @@ class Outline:
 
     `before` are the invocations under way where each piece begins, of those that complete in it;
     `never` the indices of those that never complete, in order. `bounds` are the first and last
-    index of each piece, shape (pieces, 2); `rows` is how many there are in all.
+    index of each piece, shape (pieces, 2); `rows` is how many there are in all. `reassigned` are
+    the assignments before which a process may have had something to forget, `assignments` how many
+    operations of assignments each piece has.
     """
 
     def __init__(self, pieces: Iterable[Edges]) -> None:
@@ -145,11 +177,15 @@ class Outline:
         self._open: dict[int, tuple[int, int, str, str | None]] = {}
         self._retired: set[int] = set()
         self._overtaken: list[int] = []
+        self._assigned: list[tuple[Ints, Ints]] = []
+        self._highest = -1  # of the processes so far: a new one mostly has a higher number
+        self.assignments: list[int] = []
         self._index = self._high_ns = -1
         bounds: list[tuple[int, int]] = []
         for piece in pieces:
             bounds.append((piece.first, piece.last))
             self._take(piece)
+        self.reassigned = _reassigned(self._assigned)
         self.bounds = np.array(bounds, np.int64).reshape(-1, 2)
         self.never = np.array(
             sorted([*self._overtaken, *(index for index, *_ in self._open.values())]), np.int64
@@ -166,6 +202,11 @@ class Outline:
         self._high_ns = max(self._high_ns, piece.high_ns)
         self.before.append(self._joined(piece.heads))
         self._retired.update(piece.retired)
+        a = piece.assigned
+        knew = ~a.first | (a.process <= self._highest)
+        self._assigned.append((a.process[knew], a.index[knew]))
+        self._highest = max(self._highest, piece.highest)
+        self.assignments.append(sum(n for (f, _), n in piece.totals.items() if f in ASSIGNMENTS))
         o = piece.open
         each = zip(o.index.tolist(), o.time.tolist(), o.f, o.value, strict=True)
         self._open.update(zip(o.process.tolist(), each, strict=True))
@@ -186,6 +227,19 @@ class Outline:
         begun_by, index, time, names, values = zip(*found, strict=True)
         return Open(_ints(begun_by), _ints(index), _ints(time), names, values)
 
+    def pieces_with_assignments(self, near: int, most: int) -> list[int]:
+        """The pieces that hold the last assignments before an index, and the first behind it."""
+        counts, found = np.array(self.assignments, np.int64), set[int]()
+        behind = int(np.searchsorted(self.bounds[:, 1], near))  # the piece that holds the index
+        for side in (range(behind, -1, -1), range(behind, len(counts))):
+            seen = 0
+            for number in (n for n in side if n < len(counts) and counts[n]):
+                found.add(number)
+                seen += int(counts[number]) if number != behind else 0
+                if seen >= most:
+                    break
+        return sorted(found)
+
     def pieces_of(self, indices: Collection[int]) -> list[int]:
         """The pieces that may hold operations with some indices."""
         wanted = np.array(sorted(indices), np.int64)
@@ -193,6 +247,17 @@ class Outline:
         if self.sound:
             return np.flatnonzero(high > low).tolist()
         return [*range(len(self.bounds))]
+
+
+def _reassigned(parts: Sequence[tuple[Ints, Ints]]) -> Reassigned:
+    if not any(len(process) for process, _ in parts):
+        return NEVER_REASSIGNED
+    who, when = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((when, who))
+    process, index = array("q"), array("q")
+    process.frombytes(who[order].tobytes())
+    index.frombytes(when[order].tobytes())
+    return Reassigned(process, index)
 
 
 def _ints(numbers: Sequence[int]) -> Ints:

@@ -81,15 +81,22 @@ class _Writer:
         self.add("ok", process, "poll", [["poll", found]], node="b0", broker="m", end=ends)
 
     def assign(self) -> None:
-        rnd, thread = self._rnd, 3 + self._rnd.randrange(3)
+        """Mostly of a reader; who sends forgets what it sent."""
+        rnd = self._rnd
+        thread = rnd.choice((0, 1, 2, 3, 3, 4, 4, 5, 5))
         process, seeks = self._next[thread], self._rnd.random() < 0.6
-        keys = rnd.sample(range(KEYS), rnd.randrange(1, KEYS + 1))
+        keys = rnd.sample(range(KEYS), rnd.randrange(KEYS + 1))
         ext: dict[str, Any] = {"seek-to-beginning?": True} if seeks else {}
-        self.add("invoke", process, "assign", keys, **ext)
-        kind = "ok" if rnd.random() < 0.9 else "info"
-        self.add(kind, process, "assign", keys, **ext)
-        if kind == "info":
+        f = rnd.choice(("assign", "assign", "subscribe"))
+        self.add("invoke", process, f, keys, **ext)
+        kind = rnd.choices(("ok", "info", "fail", None), (80, 10, 5, 5))[0]
+        if kind is not None:
+            unknown = kind == "info" and rnd.random() < 0.5
+            self.add(kind, process, f, None if unknown else keys, **ext)
+        if kind is None or (kind == "info" and rnd.random() < 0.7):  # else it goes on, oddly
             self.new_process(thread)
+            return
+        if kind == "fail":
             return
         for key in range(KEYS):
             if key not in keys or seeks:

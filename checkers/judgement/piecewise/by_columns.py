@@ -99,7 +99,8 @@ def judging_of(request: Request) -> Plan[Judged]:
     def timings() -> Timings:
         return timings_in(rows_of(reading, outline))
 
-    small = Small([op for piece in surveyed for op in piece.small], outline.totals, timings)
+    ops = [op for piece in surveyed for op in piece.small]
+    small = Small(ops, outline.totals, timings, outline.reassigned)
     judging = Judging(request, small)
     known = _known(outline, small)
     found = yield from _found(judging, small, outline, known)

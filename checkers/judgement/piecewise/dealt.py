@@ -20,7 +20,7 @@ from maxq.checkers.core.keyed import BULK, Dealt, Keyed
 from maxq.checkers.judgement.grounds import Ticks, standing
 from maxq.checkers.judgement.runner import Results, judged_by
 from maxq.checkers.replication.replicas import keys_of
-from maxq.histories.history import Breach, PartHistory
+from maxq.histories.history import NEVER_REASSIGNED, Breach, PartHistory, Reassigned
 from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.op import HistoryError, Op
 
@@ -44,6 +44,7 @@ class Small:
     ops: list[Op]
     totals: Counter[tuple[str, str]]
     timings: Callable[[], Any] | None = None  # of all operations, where somebody can count them
+    reassigned: Reassigned = NEVER_REASSIGNED
 
     @cached_property
     def alone(self) -> PartHistory:
@@ -53,7 +54,8 @@ class Small:
     def history(self, more: Sequence[Op] = ()) -> PartHistory:
         """It as a history, with some operations more, which are taken for slim ones."""
         known = {op.index: op for op in [*self.ops, *more]}
-        found = PartHistory((known[index] for index in sorted(known)), self.totals, self.timings)
+        ops = (known[index] for index in sorted(known))
+        found = PartHistory(ops, self.totals, self.timings, self.reassigned)
         if more:
             found.as_made_of(self.alone)
         return found

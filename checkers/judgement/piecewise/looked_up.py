@@ -14,6 +14,7 @@ import numpy as np
 from maxq.checkers.core.api import Anomaly
 from maxq.checkers.counterexample.looked_at import (
     AROUND,
+    NEAR_MAX,
     Message,
     around,
     firsts,
@@ -28,8 +29,9 @@ from maxq.checkers.judgement.runner import Results
 from maxq.histories.columns.messages import Messages, messages_of
 from maxq.histories.columns.outline import Outline
 from maxq.histories.columns.rows import INVOKE, Rows
-from maxq.histories.columns.scan import Mask
+from maxq.histories.columns.scan import Ints, Mask
 from maxq.histories.history import History
+from maxq.histories.observed import ASSIGNMENTS
 from maxq.histories.op import Op
 
 
@@ -59,7 +61,8 @@ def evidence_of(
     """
     anomalies = firsts(results.verdicts)
     logs = {op.index for a in anomalies for op in logs_near(history, a)}
-    wanted = (yield from _with_pairs(outline, results.cited | logs)) - here
+    near = logs | (yield from _assignments_near(outline, anomalies))
+    wanted = (yield from _with_pairs(outline, results.cited | near)) - here
     if not wanted:
         return []
     cited = yield from ops_at(outline, wanted)
@@ -69,6 +72,24 @@ def evidence_of(
     beside = yield from _beside(outline, _joined(history, cited), on_queues)
     more = (yield from _with_pairs(outline, beside)) - here - wanted
     return [*cited, *(yield from ops_at(outline, more))]
+
+
+def _assignments_near(outline: Outline, anomalies: Sequence[Anomaly]) -> Plan[set[int]]:
+    """Those that `small_near` looks at, of a history that holds none."""
+    ends = [max(a.cited, default=0) for a in anomalies]
+    pieces = {n for end in ends for n in outline.pieces_with_assignments(end, NEAR_MAX)}
+    if not pieces:
+        return set()
+    parts = yield Each(_assignments_in, outline, sorted(pieces))
+    index, found = np.sort(np.concatenate(parts)), set[int]()
+    for end in np.searchsorted(index, ends).tolist():
+        found.update(index[max(0, end - NEAR_MAX) : end + NEAR_MAX].tolist())
+    return found
+
+
+def _assignments_in(rows: Rows) -> Ints:
+    found: Ints = rows.index[rows.client & rows.of(ASSIGNMENTS)]
+    return found
 
 
 def _with_pairs(outline: Outline, indices: frozenset[int]) -> Plan[frozenset[int]]:

@@ -1,0 +1,77 @@
+"""Runs of reading, by arrays: where each process began to read a key, and began again.
+
+The same as `maxq.checkers.evidence.log.read_key` and `maxq.checkers.messages.log_order` have of
+rows. Elements of one process follow one another. It forgot a key between two of them if it was
+assigned something there, for had that listed the key it would be an element itself. So of all
+assignments only their processes and indices need to be known.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from maxq.checkers.core.columnar import Arrays
+from maxq.checkers.core.groups import before, order_in
+from maxq.checkers.evidence.log import LogFacts
+from maxq.histories.columns.rows import OK
+from maxq.histories.columns.scan import Ints, Mask
+from maxq.histories.history import Reassigned
+
+SENT, POLLED, ENDED, ASSIGNED = range(4)  # kinds of elements
+
+
+class Runs(NamedTuple):
+    """Of each element its run of reading, and its `era`: what a process sent in one is compared.
+    Of each run its key, whether it began at the start of the log, and the invocation of its seek,
+    -1 where there was none. Both are numbered by key, process and order."""
+
+    run: Ints
+    era: Ints
+    key: Ints
+    from_start: Mask
+    seek: Ints
+
+
+def runs_of(a: Arrays, known: LogFacts) -> Runs:
+    """Cut them.
+
+    Args:
+        a: elements by `key`, in order of judgement.
+        known: of the whole history.
+    """
+    order = order_in(a["key"], a["process"])
+    key, process, kind = (a[name][order] for name in ("key", "process", "kind"))
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (key[1:] != key[:-1]) | (process[1:] != process[:-1])
+    seeks = (kind == ASSIGNED) & (a["value"][order] != 0)
+    forgot = new | _forgotten(process, a["at"][order], a["open"][order], known.reassigned)
+    begins = forgot | seeks
+    heads = np.flatnonzero(begins)
+    sure = seeks[heads] & (a["type"][order[heads]] == OK)  # another's seek proves nothing
+    run, era = (np.empty(len(order), np.int64) for _ in range(2))
+    run[order], era[order] = np.cumsum(begins) - 1, np.cumsum(forgot) - 1
+    return Runs(
+        run,
+        era,
+        key=key[heads],
+        from_start=np.where(seeks[heads], sure, known.plain),
+        seek=np.where(sure, a["begun"][order[heads]], -1),
+    )
+
+
+def _forgotten(process: Ints, at: Ints, open_: Mask, reassigned: Reassigned) -> Mask:
+    """Of elements by process: whether it was assigned something since the element before."""
+    found = np.zeros(len(at), np.bool_)
+    if not len(reassigned.at) or not len(at):
+        return found
+    who, when = (np.asarray(column, np.int64) for column in reassigned)
+    # What never completed comes last.
+    at = np.where(open_, at + max(int(at.max()), int(when.max())) + 1, at)
+    first = np.searchsorted(who, process)
+    some = np.flatnonzero(first < len(who))
+    some = some[who[first[some]] == process[some]]
+    count, begin = before(np.searchsorted(who, who), when, first[some], at[some])
+    since = np.full(len(at), -1, np.int64)
+    since[some] = np.where(count > 0, when[begin + count - 1], -1)
+    found[1:] = since[1:] > at[:-1]
+    return found
