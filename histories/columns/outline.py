@@ -9,6 +9,7 @@ pieces and clients, not with operations.
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,8 @@ class Head(NamedTuple):
     f: str
 
 
-class Assigned(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Assigned:
     """The completions of assignments in a piece, by process and index; and whether the process did
     nothing before them in this piece."""
 

@@ -6,12 +6,12 @@ from unittest import mock
 
 import pytest
 from history_recorder import Recorder
-from maxq.checkers.judgement.piecewise.by_columns import judge_batches
-from maxq.checkers.judgement.piecewise.dealt import Request
 from queue_histories import queue_history
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.evidence.log import Assignment, LogOp, Step
+from maxq.checkers.judgement.piecewise.by_columns import judge_batches
+from maxq.checkers.judgement.piecewise.dealt import Request
 from maxq.checkers.messages import durability
 from maxq.checkers.messages.durability import Durability
 from maxq.histories.columns.outline import batches_of
