@@ -1,7 +1,5 @@
 """Writes a generated history as a run's folder: whole, or not at all."""
 
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,9 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from maxq.histories.store import CONFIG, JOURNAL, PARQUET, write_json, write_whole
-from maxq.workloads.generated.asked.request import Format, Planted, Refusal, Request
-from maxq.workloads.generated.columns.sinks import Journal, Sink, Table
+from maxq.histories.store import CONFIG, write_json, write_whole
+from maxq.workloads.generated.asked.request import Format, Planted, Request
+from maxq.workloads.generated.columns.folder import new_folder, refuse_used, sink_in
 from maxq.workloads.generated.columns.spool import Spool
 from maxq.workloads.generated.history import Maker
 from maxq.workloads.generated.planning import planned
@@ -48,35 +46,21 @@ def generate(request: Request, out: Path, config: Config, to: Format = "parquet"
         Refusal: it cannot be made, or the folder is not empty; nothing is written.
     """
     request.checked()
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Refusal(f"{out} is there already")
+    refuse_used(out)
     plan, outcome = planned(request)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
+    with new_folder(out) as part:
         written = _write(request, plan, outcome.rows, part, to)
         write_json(part / CONFIG, config(outcome))
         described = {"request": msgspec.to_builtins(request), "planted": list(written.planted)}
         text = msgspec.json.format(msgspec.json.encode(described), indent=2)
         write_whole(part / PLANTED, text + b"\n")
-        if out.exists():
-            out.rmdir()
-        part.chmod(0o755)
-        part.rename(out)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
     return written
 
 
 def _write(
     request: Request, plan: Mapping[int, Any], rows: int, folder: Path, to: Format
 ) -> Written:
-    sink: Sink
-    if to == "jsonl":
-        sink = Journal(folder / JOURNAL)
-    else:
-        sink = Table(folder / PARQUET, f"generated/{request.workload}-{request.seed}", rows)
+    sink = sink_in(folder, to, f"generated/{request.workload}-{request.seed}", rows)
     spool = Spool(folder, request.sets)
     maker = Maker(request, plan, spool)
     try:
