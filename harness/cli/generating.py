@@ -1,5 +1,6 @@
 """The command ``maxq generate-history``."""
 
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from maxq.workloads.of_models.request import ANOMALIES, ModelRequest
 
 HELP = "help"
 LISTED_MAX = 20  # of what was planted
+MANY_OPS = 200_000  # from which on it pays to start processes
+JOBS_MAX = 4  # one process writes what the others make, and has enough to do with as many
 EPILOG = """
 \b
 Examples:
@@ -87,6 +90,12 @@ class _Workload(Name):
     show_default=True,
     help="the history's format",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="processes that make a workload's rows, with the same bytes for any number; "
+    f"default: 1, from {MANY_OPS:,} operations on one a core, at most {JOBS_MAX}",
+)
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="a new folder")
 def generate_history(out: Path | None, to: Any, anomalies: str, **given: Any) -> int:
     """Generate a run's folder with a history that is correct but for the anomalies asked for.
@@ -100,9 +109,12 @@ def generate_history(out: Path | None, to: Any, anomalies: str, **given: Any) ->
             echo(line)
         return 0
     workload, model, more = given.pop("workload"), given.pop("model"), _of_models(given)
+    jobs: int | None = given.pop("jobs")
     if out is None or (workload is None) == (model is None):
         raise click.UsageError("--out is needed, and either --workload or --model")
     if model is not None:
+        if jobs is not None:
+            raise click.UsageError("--jobs is for --workload")
         return _generate_calls(out, to, anomalies, {"model": model, **given, **more})
     if more:
         raise click.UsageError(f"--{next(iter(more))} is for --model")
@@ -120,7 +132,7 @@ def generate_history(out: Path | None, to: Any, anomalies: str, **given: Any) ->
             )
             return generated.config_of(options, request.command(to), provenance.identity())
 
-        written = generate(request, out, config, to)
+        written = generate(request, out, config, to, jobs or _jobs(request.ops))
     except Refusal as why:
         raise click.UsageError(str(why)) from None
     echo(f"{out}: {written.rows:,} events, {written.ops:,} operations of clients in the main part")
@@ -133,6 +145,10 @@ def model_lines() -> list[str]:
     """What can be planted in a model's calls, a line each."""
     wide = max(map(len, ANOMALIES))
     return ["With --model:", *(f"  {name:{wide}}  {what}" for name, what in ANOMALIES.items())]
+
+
+def _jobs(ops: int) -> int:
+    return 1 if ops < MANY_OPS else min(len(os.sched_getaffinity(0)), JOBS_MAX)
 
 
 def _of_models(given: dict[str, Any]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from maxq.histories.store import write_json
-from maxq.workloads.generated.columns.folder import new_folder, sink_in
+from maxq.workloads.generated.columns.folder import form_of, new_folder, sink_in
 from maxq.workloads.generated.columns.rows import lay_out
 from maxq.workloads.of_models.calls import Wrong
 from maxq.workloads.of_models.making import Making
@@ -31,11 +31,12 @@ def write(request: ModelRequest, making: Making, out: Path, to: Any) -> Written:
     """
     ops = 0
     with new_folder(out) as part:
-        sink = sink_in(part, to, f"{request.model}-{request.seed}")
+        form, sink = form_of(to, f"{request.model}-{request.seed}"), sink_in(part, to)
         try:
             for acts in making.rounds:
                 ops += len(acts)
-                sink.write(lay_out(None, acts).batch)
+                for chunk in form.chunks(lay_out(None, acts).batch, sink.count):
+                    sink.put(chunk)
         finally:
             sink.close()
         planted = [{"kind": wrong.kind, "ops": wrong.ops} for wrong in making.planted]

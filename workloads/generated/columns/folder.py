@@ -8,7 +8,7 @@ from pathlib import Path
 
 from maxq.histories.store import JOURNAL, PARQUET
 from maxq.workloads.generated.asked.request import Format, Refusal
-from maxq.workloads.generated.columns.sinks import Journal, Sink, Table
+from maxq.workloads.generated.columns.sinks import Form, Journal, Lines, Records, Sink, Table
 
 
 def refuse_used(out: Path) -> None:
@@ -42,8 +42,11 @@ def new_folder(out: Path) -> Iterator[Path]:
         raise
 
 
-def sink_in(folder: Path, to: Format, run_id: str, total: int = 0) -> Sink:
-    """The file of a history in a folder; `total` is how many rows the history of a run has."""
-    if to == "jsonl":
-        return Journal(folder / JOURNAL)
-    return Table(folder / PARQUET, run_id, total)
+def form_of(to: Format, run_id: str, total: int = 0) -> Form:
+    """The form of a history's rows; `total` is how many the history of a run has."""
+    return Lines() if to == "jsonl" else Records(run_id, total)
+
+
+def sink_in(folder: Path, to: Format) -> Sink:
+    """The file of a history in a folder."""
+    return Journal(folder / JOURNAL) if to == "jsonl" else Table(folder / PARQUET)
