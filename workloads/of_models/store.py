@@ -28,6 +28,7 @@ from maxq.workloads.of_models.stated import STALE
 
 WRITES = 8  # to a key
 PARTS_MAX = 2  # of a transaction
+READS = 0.5  # of these
 
 
 class _Step(NamedTuple):
@@ -101,19 +102,19 @@ class Store:
             self._second(call, step)
 
     def _any(self, call: Call) -> None:
-        below = self._random.randrange
+        random, active = self._random.random, self._active
         parts: list[list[Any]] = []
         own: dict[int, Any] = {}
-        for _ in range(below(PARTS_MAX) + 1):
-            key = self._active[below(len(self._active))]
-            if below(2):
+        for _ in range(int(random() * PARTS_MAX) + 1):
+            key = active[int(random() * len(active))]
+            if random() < READS:
                 parts.append([READ, key, own.get(key, self._held(key))])
             else:
                 parts.append(self._written(key, own))
         call.drawn = _drawn(parts)
-        lost = self._random.random() < self._info
+        lost = random() < self._info
         call.outcome = "info" if lost else "ok"
-        if not lost or self._random.random() < 0.5:
+        if not lost or random() < 0.5:
             self._have |= own
             self._count([key for name, key, _ in parts if name != READ])
 

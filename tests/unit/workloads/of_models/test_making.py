@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from maxq.checkers.models.catalogue import models
@@ -80,6 +80,7 @@ def test_what_cannot_be_made_is_refused(asked: ModelRequest, why: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TRANSACTIONS))
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(sorted(ANOMALIES)), st.integers(1, 40), st.integers(1, 8), st.integers(1, 30),
     st.sampled_from((0, 0.05, 0.5)), st.integers(0, 1 << 20),
