@@ -123,13 +123,6 @@ def _or_null(texts: Texts) -> Texts:
     return pc.if_else(pc.equal(texts, pa.scalar("")), None, texts)
 
 
-def _braced(texts: Texts) -> Texts:
-    """Texts, each in braces; null where they are empty."""
-    none, opened, closed = (pa.scalar(mark) for mark in ("", "{", "}"))
-    join: Any = pc.binary_join_element_wise
-    return pc.if_else(pc.equal(texts, none), None, join(opened, texts, closed, none))
-
-
 class Table:
     """``history.parquet``."""
 
@@ -181,11 +174,8 @@ class Records(NamedTuple):
     def _record(self, b: Batch, first: int) -> pa.RecordBatch:
         n = len(b)
         client = b.process >= 0
-        if client.all():
-            names: Any = pa.nulls(n, pa.string())
-        else:
-            named = [None if p >= 0 else NAMES[-1 - p] for p in b.process.tolist()]
-            names = pa.array(named, pa.string())
+        codes = pa.array(np.where(client, 0, -1 - b.process), pa.int32(), mask=client)
+        names: Any = pa.DictionaryArray.from_arrays(codes, list(NAMES)).cast(pa.string())
         pair = np.where(b.pair >= 0, b.pair + first, -1)
         ends = np.flatnonzero(b.process == -1)  # the run's own two rows: the first and the last
         pair[ends] = [self.total - 1 if first + i == 0 else 0 for i in ends.tolist()]
@@ -199,7 +189,7 @@ class Records(NamedTuple):
             pa.array(b.f, pa.string()),
             _or_null(pa.array(b.value, pa.string())),
             _or_null(pa.array(b.error, pa.string())),
-            _braced(pa.array(b.ext, pa.string())),
+            pa.array([f"{{{ext}}}" if ext else None for ext in b.ext], pa.string()),
             pa.array(pair),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=EVENTS)
