@@ -42,7 +42,6 @@ class Row(msgspec.Struct):
 
 def measured(workload: str, to: Format, events: int, jobs: int) -> Row:
     """Generate one history in this process, and as many more as there are jobs beyond one."""
-    calibrated = calibration_s()
     with tempfile.TemporaryDirectory() as folder:
         began, clock = time.process_time(), time.monotonic()
         request = Request(workload=workload, ops=events // 2, seed=1)
@@ -51,6 +50,7 @@ def measured(workload: str, to: Format, events: int, jobs: int) -> Row:
     others = resource.getrusage(resource.RUSAGE_CHILDREN)
     own_s = writer_s + others.ru_utime + others.ru_stime
     peak = max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, others.ru_maxrss) // 1024
+    calibrated = calibration_s()  # last: it takes more memory than a history does
     return Row(written.rows, clock_s, own_s, writer_s, calibrated, peak)
 
 
