@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from maxq.checkers.linearizability.calls import OPEN, Call, Row, calls_of
-from maxq.checkers.linearizability.model import SHOWN_FIRST, Client, Drawn, Model, State
+from maxq.checkers.linearizability.model import SHOWN_FIRST, Model, State
 from maxq.checkers.models import readings
 from maxq.checkers.models.shapes import frozen
 from maxq.checkers.transactions.columns import READ, Transactions, transactions_of, with_first_shown
@@ -17,8 +17,6 @@ from maxq.checkers.transactions.judged import Asked, Judged, judge_lists, judge_
 from maxq.checkers.transactions.levels import NAMES
 from maxq.histories.history import History
 from maxq.histories.op import Op
-
-WRITTEN = 8  # values to a key, about, of histories that are made up
 
 
 class TransactionModel(Model):
@@ -78,22 +76,6 @@ class TransactionModel(Model):
             else:
                 have[key] = (*have.get(key, ()), value) if self.lists else value
         yield frozenset(have.items())
-
-    def ask(self, state: State, client: Client) -> Drawn:
-        have: dict[Any, Any] = dict(state)  # type: ignore[call-overload]
-        parts: list[list[Any]] = []
-        for _ in range(client.below(2) + 1):
-            newest = max((v[-1] if self.lists else v for v in have.values()), default=0)
-            key = newest // WRITTEN + client.below(3)
-            if client.below(2):
-                seen = have.get(key, self._nothing)
-                parts.append([READ, key, list(seen) if self.lists else seen])
-                continue
-            value = client.value()
-            have[key] = (*have.get(key, ()), value) if self.lists else value
-            parts.append([self.write, key, value])
-        asked = [[f, key, None if f == READ else value] for f, key, value in parts]
-        return Drawn("txn", asked, parts)
 
     @property
     def _nothing(self) -> Any:

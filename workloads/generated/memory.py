@@ -5,10 +5,9 @@ from typing import NamedTuple
 from maxq.histories.op import Op
 from maxq.histories.text import decode_fields, op_of_fields
 from maxq.workloads.generated.asked.request import Planted, Request
-from maxq.workloads.generated.columns.sinks import lines_of
-from maxq.workloads.generated.columns.spool import Spool
-from maxq.workloads.generated.history import Maker
+from maxq.workloads.generated.columns.sinks import Lines
 from maxq.workloads.generated.planning import planned
+from maxq.workloads.generated.sharing import Coming
 from maxq.workloads.generated.world import Outcome
 
 
@@ -28,12 +27,7 @@ def made(request: Request) -> Made:
     """
     request.checked()
     plan, outcome = planned(request)
-    spool = Spool(None, request.sets)
-    maker = Maker(request, plan, spool)
-    ops: list[Op] = []
-    for piece in maker.pieces():
-        lines = lines_of(piece.batch(), len(ops))
-        ops += (op_of_fields(decode_fields(line.encode())) for line in lines)
-    spool.close()
-    found = maker.world.outcome.planted
-    return Made(tuple(ops), tuple(found[n] for n in sorted(found)), outcome)
+    coming = Coming(request, plan, Lines(), None)
+    lines = [line for chunk in coming.chunks(1) for line in chunk.data.splitlines()]
+    ops = tuple(op_of_fields(decode_fields(line)) for line in lines)
+    return Made(ops, tuple(coming.planted[n] for n in sorted(coming.planted)), outcome)

@@ -28,10 +28,13 @@ class Task(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Some rows of a history: how many, and how to make them."""
+    """Some rows of a history: how many, the index of the first, and how to make them. One that
+    `follows` the piece before it shares texts with it."""
 
     rows: int
+    first: int
     batch: Callable[[], Batch]
+    follows: bool = False
 
 
 class Outcome:
@@ -85,10 +88,11 @@ class World:
 
         return self.counted(count_rows(none, acts), batch)
 
-    def counted(self, count: int, batch: Callable[[], Batch]) -> Piece:
+    def counted(self, count: int, batch: Callable[[], Batch], *, follows: bool = False) -> Piece:
         """A piece of so many rows."""
+        first = self.outcome.rows
         self.outcome.rows += count
-        return Piece(count, batch)
+        return Piece(count, first, batch, follows)
 
     def note(
         self, tasks: Sequence[Task], marks: Mapping[int, Mark], first: int, laid: Laid | None

@@ -1,7 +1,5 @@
 """Writes a generated history as a run's folder: whole, or not at all."""
 
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,12 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from maxq.histories.store import CONFIG, JOURNAL, PARQUET, write_json, write_whole
-from maxq.workloads.generated.asked.request import Format, Planted, Refusal, Request
-from maxq.workloads.generated.columns.sinks import Journal, Sink, Table
-from maxq.workloads.generated.columns.spool import Spool
-from maxq.workloads.generated.history import Maker
+from maxq.histories.store import CONFIG, write_json, write_whole
+from maxq.workloads.generated.asked.request import Format, Planted, Request
+from maxq.workloads.generated.columns.folder import form_of, new_folder, refuse_used, sink_in
 from maxq.workloads.generated.planning import planned
+from maxq.workloads.generated.sharing import Coming, Plan
 from maxq.workloads.generated.world import Outcome
 
 PLANTED = "planted.json"
@@ -35,7 +32,9 @@ class Written(NamedTuple):
 Config = Callable[[Outcome], Mapping[str, Any]]
 
 
-def generate(request: Request, out: Path, config: Config, to: Format = "parquet") -> Written:
+def generate(
+    request: Request, out: Path, config: Config, to: Format = "parquet", jobs: int = 1
+) -> Written:
     """Make a history and write its folder.
 
     Args:
@@ -43,52 +42,32 @@ def generate(request: Request, out: Path, config: Config, to: Format = "parquet"
         out: the folder, which must not be there, or be empty.
         config: what its config.json says, by what came of it.
         to: the form of the history.
+        jobs: how many processes make its rows; what they make is the same for any number.
 
     Raises:
         Refusal: it cannot be made, or the folder is not empty; nothing is written.
     """
     request.checked()
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Refusal(f"{out} is there already")
+    refuse_used(out)
     plan, outcome = planned(request)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
-        written = _write(request, plan, outcome.rows, part, to)
+    with new_folder(out) as part:
+        written = _write(request, plan, outcome.rows, part, to, jobs)
         write_json(part / CONFIG, config(outcome))
         described = {"request": msgspec.to_builtins(request), "planted": list(written.planted)}
         text = msgspec.json.format(msgspec.json.encode(described), indent=2)
         write_whole(part / PLANTED, text + b"\n")
-        if out.exists():
-            out.rmdir()
-        part.chmod(0o755)
-        part.rename(out)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
     return written
 
 
-def _write(
-    request: Request, plan: Mapping[int, Any], rows: int, folder: Path, to: Format
-) -> Written:
-    sink: Sink
-    if to == "jsonl":
-        sink = Journal(folder / JOURNAL)
-    else:
-        sink = Table(folder / PARQUET, f"generated/{request.workload}-{request.seed}", rows)
-    spool = Spool(folder, request.sets)
-    maker = Maker(request, plan, spool)
+def _write(request: Request, plan: Plan, rows: int, folder: Path, to: Format, jobs: int) -> Written:
+    form = form_of(to, f"generated/{request.workload}-{request.seed}", rows)
+    sink = sink_in(folder, to)
+    coming = Coming(request, plan, form, folder)
     try:
-        for piece in maker.pieces():
-            batch = piece.batch()
-            if len(batch) != piece.rows:
-                raise AssertionError(f"{len(batch)} rows, {piece.rows} counted")
-            sink.write(batch)
+        for chunk in coming.chunks(jobs):
+            sink.put(chunk)
     finally:
         sink.close()
-        spool.close()
     if sink.count != rows:
         raise AssertionError(f"{sink.count} rows, {rows} planned")
-    found = maker.world.outcome
-    return Written(rows, found.ops, tuple(p for _, p in sorted(found.planted.items())))
+    return Written(rows, coming.ops, tuple(p for _, p in sorted(coming.planted.items())))

@@ -13,13 +13,15 @@ ANOMALIES: Mapping[str, str] = {
     "double-effect": "a call takes effect twice, as one that was sent again",
     "failed-effect": "a call takes effect, and is said to have failed",
 }
-OPS_MAX, CONCURRENCY_MAX, KEYS_MAX, INFO_MAX = 1_000_000, 500, 1000, 0.5
+OPS_MAX, CONCURRENCY_MAX, KEYS_MAX, INFO_MAX = 100_000_000, 500, 1000, 0.5
+JUDGED_MAX = 1_000_000  # operations that a model judges, to see whether what is planted shows
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to make: `ops` operations of `concurrency` clients on `keys` objects; `info` the share
-    of them without an answer; `values` from how many values those that are written are drawn (0:
-    each is its own); `anomalies` how many of each kind to plant."""
+    """What to make: `ops` operations of `concurrency` clients on `keys` objects (of transactions:
+    on so many keys at a time); `info` the share of them without an answer; `values` from how many
+    values those that are written are drawn (0: each is its own); `anomalies` how many of each kind
+    to plant."""
 
     model: str
     ops: int

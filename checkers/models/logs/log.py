@@ -69,7 +69,8 @@ class Log(Model):
             return Drawn(logs.APPEND, client.value(), len(inside))
         if kind == 2:
             return Drawn(logs.READ, at, inside[at] if at < len(inside) else None)
-        return Drawn(logs.POLL, at, [list(pair) for pair in enumerate(inside)][at : at + 3])
+        shown = range(at, min(at + 3, len(inside)))
+        return Drawn(logs.POLL, at, [[offset, inside[offset]] for offset in shown])
 
     def ties(self, calls: Calls) -> Ties:
         return logs.ties(calls)

@@ -1,33 +1,44 @@
-"""Writes a history of calls that was generated, and what was planted in it."""
+"""Writes a history of calls that is generated, and what was planted in it."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from maxq.harness.run.rejudge import encode_jsonl
-from maxq.histories.parquet import encode_parquet
-from maxq.histories.store import write_json, write_whole
-from maxq.workloads.generated.asked.request import Refusal
-from maxq.workloads.of_models.making import Made
+from maxq.histories.store import write_json
+from maxq.workloads.generated.columns.folder import form_of, new_folder, sink_in
+from maxq.workloads.generated.columns.rows import lay_out
+from maxq.workloads.of_models.calls import Wrong
+from maxq.workloads.of_models.making import Making
 from maxq.workloads.of_models.request import ModelRequest
 
 PLANTED = "planted.json"
 
 
-def write(request: ModelRequest, made: Made, out: Path, to: Any) -> Path:
-    """Write both into a new folder; where the history is.
+class Written(NamedTuple):
+    """Where the history is, how many operations it has, and what was planted."""
+
+    path: Path
+    ops: int
+    planted: tuple[Wrong, ...]
+
+
+def write(request: ModelRequest, making: Making, out: Path, to: Any) -> Written:
+    """Write both into a new folder, as the history is made.
 
     Raises:
-        Refusal: something is there already.
+        Refusal: something is there already, or the history cannot be made; nothing is written.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Refusal(f"{out} is there already")
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"history.{to}"
-    name = f"{request.model}-{request.seed}"
-    write_whole(path, encode_jsonl(made.ops) if to == "jsonl"
-                else encode_parquet(made.ops, run_id=name))  # fmt: skip
-    planted = [{"kind": wrong.kind, "ops": wrong.ops} for wrong in made.planted]
-    write_json(out / PLANTED, {"request": msgspec.to_builtins(request), "planted": planted})
-    return path
+    ops = 0
+    with new_folder(out) as part:
+        form, sink = form_of(to, f"{request.model}-{request.seed}"), sink_in(part, to)
+        try:
+            for acts in making.rounds:
+                ops += len(acts)
+                for chunk in form.chunks(lay_out(None, acts).batch, sink.count):
+                    sink.put(chunk)
+        finally:
+            sink.close()
+        planted = [{"kind": wrong.kind, "ops": wrong.ops} for wrong in making.planted]
+        write_json(part / PLANTED, {"request": msgspec.to_builtins(request), "planted": planted})
+    return Written(out / f"history.{to}", ops, tuple(making.planted))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxq.workloads.generated.clients.queue import POLL, SEND, TXN, Draft, Queues
-from maxq.workloads.generated.columns.rows import FAIL, INFO, OK, Ints, Ops
+from maxq.workloads.generated.columns.rows import FAIL, INFO, OK, Flags, Ints, Ops
 from maxq.workloads.generated.nodes.cluster import EPOCH_BYTES, MESSAGE_BYTES
 from maxq.workloads.queue import QUEUES
 
@@ -73,23 +73,22 @@ def _acknowledged(
     q: Queues, d: Draft, elected: int, done: Answered, masters: Sequence[tuple[str, str]]
 ) -> None:
     """Of sends and transactions."""
-    parts: dict[int, dict[int, tuple[int, int]]] = {}
-    types, codes, values = d.type.tolist(), d.f.tolist(), d.value.tolist()
     heads = [[f'"broker":"{a}",' for a in both] for both in masters]
     tails = [f'"node":"{s.name}"' for s in q.cluster.sets]
-    where = _where(d)
-    columns = (d.records[:, n].tolist() for n in range(1, 5))
-    rows = zip(*columns, _positions(q, d, elected), where, strict=True)
-    for k, o, v, i, byte, late in rows:
-        if i < 0 or types[i] != OK:
-            continue
-        s = k // QUEUES
-        if codes[i] == SEND:
-            done.value[i] = f'[["send",{k},[{o},{v}]]]'
-            done.ext[i] = f'{heads[s][late]}"byte":{byte},{tails[s]}'
-        else:
-            parts.setdefault(i, {})[v - values[i]] = (k, o)
-            done.ext[i] = heads[s][late] + tails[s]
+    byte, late = _positions(q, d, elected), _where(d)
+    of = d.records[:, 4]
+    answered = (of >= 0) & (d.type[of] == OK)
+    sent = answered & (d.f[of] == SEND)
+    columns = (d.records[sent, n].tolist() for n in range(1, 5))
+    for k, o, v, i, at, by in zip(*columns, byte[sent].tolist(), late[sent].tolist(), strict=True):
+        done.value[i] = f'[["send",{k},[{o},{v}]]]'
+        done.ext[i] = f'{heads[k // QUEUES][by]}"byte":{at},{tails[k // QUEUES]}'
+    parts: dict[int, dict[int, tuple[int, int]]] = {}
+    values, more = d.value.tolist(), answered & ~sent
+    columns = (d.records[more, n].tolist() for n in range(1, 5))
+    for k, o, v, i, by in zip(*columns, late[more].tolist(), strict=True):
+        parts.setdefault(i, {})[v - values[i]] = (k, o)
+        done.ext[i] = heads[k // QUEUES][by] + tails[k // QUEUES]
     for i, both in parts.items():
         texts = [f'["send",{k},[{o},{values[i] + n}]]' for n, (k, o) in sorted(both.items())]
         shot = q.shot(d, i)
@@ -99,14 +98,13 @@ def _acknowledged(
         done.value[i] = f"[{','.join(texts)}]"
 
 
-def _where(d: Draft) -> list[bool]:
+def _where(d: Draft) -> Flags:
     """Of each record whether the new master has taken it."""
-    late = (d.records[:, 1] // QUEUES == d.struck) & (d.records[:, 0] > d.cut)
-    found: list[bool] = late.tolist()
-    return found
+    late: Flags = (d.records[:, 1] // QUEUES == d.struck) & (d.records[:, 0] > d.cut)
+    return late
 
 
-def _positions(q: Queues, d: Draft, elected: int) -> list[int]:
+def _positions(q: Queues, d: Draft, elected: int) -> Ints:
     """The byte of each record in its set's log."""
     found = np.empty(len(d.records), np.int64)
     home = d.records[:, 1] // QUEUES
@@ -115,8 +113,7 @@ def _positions(q: Queues, d: Draft, elected: int) -> list[int]:
         found[mine] = start + MESSAGE_BYTES * np.arange(np.count_nonzero(mine))
         if s == d.struck:
             found[mine] += EPOCH_BYTES * (d.records[mine, 0] > elected)
-    listed: list[int] = found.tolist()
-    return listed
+    return found
 
 
 def _shown(q: Queues, d: Draft, done: Answered, masters: Sequence[tuple[str, str]]) -> None:

@@ -5,7 +5,7 @@ closed when it has `GROUP_ROWS` rows or `GROUP_BYTES` of text.
 """
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,18 +22,47 @@ GROUP_BYTES = 32 << 20
 BLOCK_ROWS = 4096  # of the journal, under one digest
 
 
+class Chunk(NamedTuple):
+    """Some rows as a file has them: how many, how much memory they take (bytes), and they."""
+
+    rows: int
+    size: int
+    data: Any
+
+
+class Form(Protocol):
+    """How rows are written in a file; any process can ask it."""
+
+    def chunks(self, batch: Batch, first: int) -> list[Chunk]:
+        """Rows, the first of them with this index, as the file has them."""
+        ...
+
+
 class Sink(Protocol):
-    """Takes rows; `count` are those so far."""
+    """Takes rows in their form; `count` are those so far."""
 
     count: int
 
-    def write(self, batch: Batch) -> None:
+    def put(self, chunk: Chunk) -> None:
         """Take the next rows."""
         ...
 
     def close(self) -> None:
         """All rows are written."""
         ...
+
+
+class Lines:
+    """The form of a journal: its blocks."""
+
+    def chunks(self, batch: Batch, first: int) -> list[Chunk]:
+        """Rows, the first of them with this index, as blocks."""
+        found = []
+        for at in range(0, len(batch), BLOCK_ROWS):
+            stop = min(at + BLOCK_ROWS, len(batch))
+            data = "".join(_lines(batch, at, stop, first + at)).encode()
+            found.append(Chunk(stop - at, len(data), data))
+        return found
 
 
 class Journal:
@@ -44,25 +73,17 @@ class Journal:
         self._out = path.open("wb")
         self._digests = digests_of(path).open("wb")
 
-    def write(self, batch: Batch) -> None:
-        """Take the next rows."""
-        for at in range(0, len(batch), BLOCK_ROWS):
-            block = "".join(_lines(batch, at, min(at + BLOCK_ROWS, len(batch)), self.count))
-            data = block.encode()
-            self.count += min(BLOCK_ROWS, len(batch) - at)
-            self._out.write(data)
-            self._digests.write(encode_block(self.count, data))
+    def put(self, chunk: Chunk) -> None:
+        """Take the next block."""
+        self.count += chunk.rows
+        self._out.write(chunk.data)
+        self._digests.write(encode_block(self.count, chunk.data))
 
     def close(self) -> None:
         """Write the end marker."""
         self._out.write(b'{"end":true,"count":%d}\n' % self.count)
         self._out.close()
         self._digests.close()
-
-
-def lines_of(batch: Batch, first: int) -> list[str]:
-    """A batch as lines of a journal, the first with this index."""
-    return _lines(batch, 0, len(batch), first)
 
 
 def _lines(b: Batch, start: int, stop: int, first: int) -> list[str]:
@@ -102,39 +123,21 @@ def _or_null(texts: Texts) -> Texts:
     return pc.if_else(pc.equal(texts, pa.scalar("")), None, texts)
 
 
-def _braced(texts: Texts) -> Texts:
-    """Texts, each in braces; null where they are empty."""
-    none, opened, closed = (pa.scalar(mark) for mark in ("", "{", "}"))
-    join: Any = pc.binary_join_element_wise
-    return pc.if_else(pc.equal(texts, none), None, join(opened, texts, closed, none))
-
-
 class Table:
-    """``history.parquet``.
+    """``history.parquet``."""
 
-    Args:
-        path: of the file.
-        run_id: what its rows call the run.
-        total: how many rows it will have, which its first row must say of the last one.
-    """
-
-    def __init__(self, path: Path, run_id: str, total: int) -> None:
+    def __init__(self, path: Path) -> None:
         self.count = 0
-        self._run_id = run_id
-        self._total = total
         self._out = open_table(path)
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
-    def write(self, batch: Batch) -> None:
+    def put(self, chunk: Chunk) -> None:
         """Take the next rows."""
-        if not len(batch):
-            return
-        record = self._record(batch)
-        self.count += len(batch)
-        self._held.append(record)
-        self._rows += len(batch)
-        self._bytes += record.nbytes
+        self.count += chunk.rows
+        self._held.append(chunk.data)
+        self._rows += chunk.rows
+        self._bytes += chunk.size
         if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
             self._flush()
 
@@ -150,17 +153,35 @@ class Table:
             self._held.clear()
             self._rows = self._bytes = 0
 
-    def _record(self, b: Batch) -> pa.RecordBatch:
+
+class Records(NamedTuple):
+    """The form of a table: record batches.
+
+    `run_id` is what its rows call the run; `total` how many rows it will have, which its first row
+    must say of the last one.
+    """
+
+    run_id: str
+    total: int
+
+    def chunks(self, batch: Batch, first: int) -> list[Chunk]:
+        """Rows, the first of them with this index, as a record batch."""
+        if not len(batch):
+            return []
+        record = self._record(batch, first)
+        return [Chunk(len(batch), record.nbytes, record)]
+
+    def _record(self, b: Batch, first: int) -> pa.RecordBatch:
         n = len(b)
         client = b.process >= 0
-        named = [None if p >= 0 else NAMES[-1 - p] for p in b.process.tolist()]
-        names = pa.nulls(n, pa.string()) if client.all() else pa.array(named, pa.string())
-        pair = np.where(b.pair >= 0, b.pair + self.count, -1)
+        codes = pa.array(np.where(client, 0, -1 - b.process), pa.int32(), mask=client)
+        names: Any = pa.DictionaryArray.from_arrays(codes, list(NAMES)).cast(pa.string())
+        pair = np.where(b.pair >= 0, b.pair + first, -1)
         ends = np.flatnonzero(b.process == -1)  # the run's own two rows: the first and the last
-        pair[ends] = [self._total - 1 if self.count + i == 0 else 0 for i in ends.tolist()]
+        pair[ends] = [self.total - 1 if first + i == 0 else 0 for i in ends.tolist()]
         columns: list[Any] = [
-            pa.repeat(self._run_id, n),
-            pa.array(np.arange(self.count, self.count + n)),
+            pa.repeat(self.run_id, n),
+            pa.array(np.arange(first, first + n)),
             pa.array(b.time),
             pa.DictionaryArray.from_arrays(b.type, list(TYPES)).cast(pa.string()),
             pa.array(b.process, mask=~client),
@@ -168,7 +189,7 @@ class Table:
             pa.array(b.f, pa.string()),
             _or_null(pa.array(b.value, pa.string())),
             _or_null(pa.array(b.error, pa.string())),
-            _braced(pa.array(b.ext, pa.string())),
+            pa.array([f"{{{ext}}}" if ext else None for ext in b.ext], pa.string()),
             pa.array(pair),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=EVENTS)

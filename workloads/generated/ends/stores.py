@@ -71,7 +71,7 @@ def pieces(world: World, tasks: Sequence[Task], now: int) -> Iterator[Piece]:
                 batch = partial(
                     _log_of, texts, of_set, node, number, now, moved, changed=block is not None
                 )
-                yield world.counted(2, batch)
+                yield world.counted(2, batch, follows=node > 0)
                 now += STEP_NS
 
 

@@ -99,7 +99,9 @@ def test_a_stack_of_ones_own_is_made_and_planted(
     [
         (["--workload", "queue", "--model", "log"], "either --workload or --model"),
         (["--workload", "queue", "--keys", "3"], "--keys is for --model"),
+        (["--workload", "list-append"], "list-append is a model: --model list-append"),
         (["--model", "log", "--at", "first"], "--at and --broker-sets are for --workload"),
+        (["--model", "log", "--jobs", "2"], "--jobs is for --workload"),
         (["--model", "bank"], "of bank no histories are made"),
     ],
 )
