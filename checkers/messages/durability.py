@@ -84,8 +84,9 @@ NO_PROOF = frozenset(("unseen", "hidden-loss"))  # these leave S6 not judged
 class KeyVerdict(NamedTuple):
     """What one key's rows prove, small enough to travel: of each name only what can be reported.
 
-    `unproven` are `info` operations with messages for several keys that no reader of this key has
-    seen; should another key's reader have, this key is judged again.
+    `proven` are `info` operations with messages for several keys that a reader of this key has
+    seen, `unproven` those that none has: should another key's reader have, this key is judged
+    again. `proven_alone` is how many with messages for this key alone were seen.
     """
 
     findings: list[Finding]
@@ -98,6 +99,7 @@ class KeyVerdict(NamedTuple):
     read: int
     ok_read: bool
     ends: int
+    proven_alone: int
     proven: frozenset[int]
     unproven: frozenset[int]
     links: Links = NONE
@@ -129,7 +131,7 @@ class Durability(KeyedChecker):
         order = [found for step in steps for found in fold.step(step)] if self.orders else []
         order += list(out_of_order(key, steps, order)) if self.orders else []
         ops = [row for row in rows if isinstance(row, LogOp)]
-        shared = {op.at for op in ops if op.shared and op.sent and op.type == "info"}
+        shared = frozenset(op.at for op in ops if op.shared and op.sent and op.type == "info")
         excuses = Excuses(steps, judged.order, known, log.expired)
         aged = Aged(steps, judged.order, known, log.expired)
         findings = [excuses.marked(f) for f in judged.findings if not aged.explains(f)]
@@ -145,8 +147,9 @@ class Durability(KeyedChecker):
             read=len(log.read),
             ok_read=any(r.ok for r in log.read),
             ends=len(log.ends),
-            proven=mine,
-            unproven=frozenset(shared) - proven,
+            proven_alone=len(mine - shared),
+            proven=mine & shared,
+            unproven=shared - proven,
             links=links_of(log, ops, judged.order, proven),
         )
 
@@ -290,7 +293,7 @@ def _doubt(
     for f, least in sorted(context.ok_ops_min.items()):
         if f in MESSAGES and ok[f, "ok"] < least:
             case.doubt(EVERY, f"only {ok[f, 'ok']} ok {f}, {least} needed", LONGER)
-    if not any(v.acknowledged or v.proven for v in keys):
+    if not any(v.acknowledged or v.proven or v.proven_alone for v in keys):
         case.doubt(EVERY, "no send that is known to have happened", LONGER)
     if not ok["poll", "ok"] and not any(v.ok_read for v in keys):
         case.doubt(EVERY, "no ok poll", LONGER)
@@ -323,7 +326,7 @@ def _totals(results: Mapping[int, KeyVerdict]) -> dict[str, int]:
         "lost": sum(len(v.lost) for v in keys),
         "gone": sum(v.gone for v in keys),
         "never-read": sum(v.unseen for v in keys),
-        "proven": len(_proven(results)),
+        "proven": sum(v.proven_alone for v in keys) + len(_proven(results)),
         "read": sum(v.read for v in keys),
         "ends-confirmed": sum(v.ends for v in keys),
     }

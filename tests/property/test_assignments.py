@@ -56,13 +56,13 @@ def by_columns(history: History, rows: int) -> Verdict:
 def test_what_is_found_does_not_depend_on_who_is_told_of_an_assignment() -> None:
     found, several = set[str](), 0
     for seed in range(SEEDS):
-        history = queue_history(seed)
+        history = queue_history(seed, odd=True)
         expected = plain(history)
         several += sum(op.f in ASSIGNMENTS and op.type in DONE for op in history) > 1
         found |= {anomaly.name for anomaly in expected.anomalies}
         assert Durability().check(history, Context()) == expected, seed
         assert by_columns(history, 1_000) == expected, seed
-    assert several > SEEDS / 8
+    assert several > SEEDS / 2
     assert {"int-poll-skip", "nonmonotonic-poll", "lost-tail", "lost-write"} <= found
 
 
@@ -83,5 +83,5 @@ def test_who_was_assigned_another_queue_may_begin_anew() -> None:
 @pytest.mark.parametrize("rows", [1, 7])
 def test_nor_on_where_batches_end(rows: int) -> None:
     for seed in range(0, SEEDS, 10):
-        history = queue_history(seed)
+        history = queue_history(seed, odd=True)
         assert by_columns(history, rows) == plain(history), seed

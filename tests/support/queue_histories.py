@@ -81,10 +81,25 @@ class _Writer:
         self.add("ok", process, "poll", [["poll", found]], node="b0", broker="m", end=ends)
 
     def assign(self) -> None:
-        """Mostly of a reader; who sends forgets what it sent."""
+        rnd, thread = self._rnd, 3 + self._rnd.randrange(3)
+        process, seeks = self._next[thread], self._rnd.random() < 0.6
+        keys = rnd.sample(range(KEYS), rnd.randrange(1, KEYS + 1))
+        ext: dict[str, Any] = {"seek-to-beginning?": True} if seeks else {}
+        self.add("invoke", process, "assign", keys, **ext)
+        kind = "ok" if rnd.random() < 0.9 else "info"
+        self.add(kind, process, "assign", keys, **ext)
+        if kind == "info":
+            self.new_process(thread)
+            return
+        for key in range(KEYS):
+            if key not in keys or seeks:
+                self._at[process, key] = 0
+
+    def assign_oddly(self) -> None:
+        """Also of who sends, or of no keys; with an outcome that nobody knows, or none."""
         rnd = self._rnd
         thread = rnd.choice((0, 1, 2, 3, 3, 4, 4, 5, 5))
-        process, seeks = self._next[thread], self._rnd.random() < 0.6
+        process, seeks = self._next[thread], rnd.random() < 0.6
         keys = rnd.sample(range(KEYS), rnd.randrange(KEYS + 1))
         ext: dict[str, Any] = {"seek-to-beginning?": True} if seeks else {}
         f = rnd.choice(("assign", "assign", "subscribe"))
@@ -95,28 +110,29 @@ class _Writer:
             self.add(kind, process, f, None if unknown else keys, **ext)
         if kind is None or (kind == "info" and rnd.random() < 0.7):  # else it goes on, oddly
             self.new_process(thread)
-            return
-        if kind == "fail":
-            return
-        for key in range(KEYS):
-            if key not in keys or seeks:
-                self._at[process, key] = 0
+        elif kind != "fail":
+            for key in range(KEYS):
+                if key not in keys or seeks or rnd.random() < 0.2:  # which then is wrong
+                    self._at[process, key] = 0
 
     def nemesis(self, f: str) -> None:
         self.add("info", NEMESIS, f, None)
         self.add("info", NEMESIS, f, {"b0-0": {"holds": True}})
 
 
-def queue_history(seed: int) -> History:
-    """One of them: up to some eighty operations, and no, one or two edits."""
+def queue_history(seed: int, *, odd: bool = False) -> History:
+    """One of them: up to some eighty operations, and no, one or two edits; with many odd
+    assignments, or with some that are as clients make them."""
     rnd = Random(seed)
     writer = _Writer(rnd)
     for _ in range(rnd.randrange(3, 30)):
-        choose = rnd.random()
+        choose = 0.9 if odd and rnd.random() < 0.15 else rnd.random()
         if choose < 0.5:
             writer.send()
         elif choose < 0.9:
             writer.poll(whole=rnd.random() < 0.2)
+        elif choose < 0.97 and odd:
+            writer.assign_oddly()
         elif choose < 0.97 and seed % 3:
             writer.assign()
         else:

@@ -9,6 +9,7 @@ all, and says of which keys it does not hold.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ class Clean(NamedTuple):
     read: int
     ok_read: bool
     ends: int
+    proven_alone: int
     proven: frozenset[int]
     unproven: frozenset[int]
     links: Links
@@ -278,45 +280,51 @@ def _following(number: Ints, which: Ints) -> tuple[Ints, Ints]:
     return which[second - 1], which[second]
 
 
-def _counted(log: _Log, skips: Ints, more: frozenset[int]) -> list[Clean | Unsure]:
-    good, sent, unsure = log.good, log.sent, log.unsure
+def _counts(log: _Log) -> Iterator[list[int]]:
+    """The numbers of `Clean`, each of every key."""
+    sent, read, unsure = log.sent, log.read, log.unsure
     acknowledged = sent["type"] == OK
-    counts = (
-        np.bincount(keys, minlength=len(good)).tolist()
-        for keys in (
-            sent["key"][acknowledged & ~log.seen], sent["key"], sent["key"][acknowledged],
-            log.read["key"], log.read["key"][log.ok], log.ends["key"],
-        )
-    )  # fmt: skip
-    seen, shared = unsure[log.seen[unsure]], unsure[sent["shared"][unsure]]
-    proven = _by_key(sent["key"][seen], sent["at"][seen])
-    apart = _by_key(sent["key"][shared], sent["at"][shared])
+    alone = unsure[log.seen[unsure] & ~sent["shared"][unsure]]
+    each = np.diff(codes(sent["key"][alone], sent["at"][alone]), prepend=-1) != 0  # operation
+    for keys in (
+        sent["key"][acknowledged & ~log.seen], sent["key"], sent["key"][acknowledged],
+        read["key"], read["key"][log.ok], log.ends["key"], sent["key"][alone[each]],
+    ):  # fmt: skip
+        yield np.bincount(keys, minlength=len(log.good)).tolist()
+
+
+def _counted(log: _Log, skips: Ints, more: frozenset[int]) -> list[Clean | Unsure]:
+    good, sent = log.good, log.sent
+    shared = log.unsure[sent["shared"][log.unsure]]
+    by_key = partial(_by_key, sent["key"], sent["at"])
+    proven, apart = by_key(shared[log.seen[shared]]), by_key(shared)
     linked = _links(log) if good.any() else {}
     gaps = dict(enumerate(skips.tolist()))
     found: list[Clean | Unsure] = []
-    for key, (sure, *numbers) in enumerate(zip(good.tolist(), *counts, strict=True)):
+    for key, (sure, *numbers) in enumerate(zip(good.tolist(), *_counts(log), strict=True)):
         if not sure:
             found.append(UNSURE)
             continue
-        lacking, of_sends, answered, reads, ok_reads, ends = numbers
+        lacking, of_sends, answered, reads, ok_reads, ends, alone_here = numbers
         names = Counter({("unseen", False): 1} if lacking else {})
         if gaps.get(key):
             names["int-send-skip", False] = gaps[key]
         mine = frozenset(proven.get(key, ()))
         found.append(Clean(
-            names, lacking, of_sends, answered, reads, ok_reads > 0, ends, mine,
+            names, lacking, of_sends, answered, reads, ok_reads > 0, ends, alone_here, mine,
             frozenset(apart.get(key, ())) - mine - more, linked.get(key, NONE),
         ))  # fmt: skip
     return found
 
 
-def _by_key(key: Ints, values: Ints) -> dict[int, list[int]]:
-    """The values of each key that has some; keys ascend."""
-    if not len(key):
+def _by_key(keys: Ints, values: Ints, which: Ints) -> dict[int, list[int]]:
+    """Of some elements the values of each key that has some; keys ascend."""
+    if not len(which):
         return {}
+    key = keys[which]
     heads = np.flatnonzero(np.diff(key, prepend=-1))
     ends = [*heads[1:].tolist(), len(key)]
-    every = values.tolist()
+    every = values[which].tolist()
     return {
         k: every[begin:end]
         for k, begin, end in zip(key[heads].tolist(), heads.tolist(), ends, strict=True)
@@ -330,8 +338,8 @@ def _links(log: _Log) -> dict[int, Links]:
     chain = chain[order_in(sent["key"][chain], log.sent_place[chain])]
     by = log.order[log.writer]
     both = np.flatnonzero(read["mixed"] & sent["mixed"][by] & log.ok & (sent["type"][by] == OK))
-    chains = _by_key(sent["key"][chain], sent["at"][chain])
-    one, two = (_by_key(read["key"][both], at) for at in (sent["at"][by[both]], read["at"][both]))
+    chains = _by_key(sent["key"], sent["at"], chain)
+    one, two = (_by_key(read["key"], at, both) for at in (sent["at"][by], read["at"]))
     return {key: links(chains.get(key, ()), _pairs(one, two, key)) for key in {*chains, *one}}
 
 
