@@ -34,4 +34,4 @@ def judged_on_spark(
     return {name: each.results for name, each in judged.items()}
 
 
-LAYOUTS: Sequence[tuple[int, int | None]] = ((1, None), (3, 7), (16, 8))
+LAYOUTS: Sequence[tuple[int, int | None]] = ((1, None), (16, 8))
