@@ -162,7 +162,7 @@ def test_seeds_draw_it_beside_their_own_faults(named: None, tmp_path: Path) -> N
     mine = [act for act in script.acts if "flap" in act.f]
     assert mine
     assert script.acts[: -len(mine)] == tuple(a for a in script.acts if a not in mine)
-    campaign = Campaign(tmp_path, jobs=2, length_ms=40_000)
+    campaign = Campaign(tmp_path, jobs=2, length_ms=20_000)
     told = list(campaign.run(range(3, 5)))
     assert [(t.found, t.error) for t in told] == [({}, "")] * 2
     catalogue.forget("flap")
