@@ -130,7 +130,7 @@ def lost_in(verdicts: Sequence[Said]) -> Lost:
     if not doubt and not acknowledged and not mine.counts.get("lost"):
         doubt = NOTHING
     lost, gone = (_found(mine.counts, name, doubt) for name in ("lost", "gone"))
-    if gone == 0 and not mine.counts.get("read"):
+    if gone == 0 and not (acknowledged and mine.counts.get("read")):
         gone = None
     return Lost(
         lost=lost,

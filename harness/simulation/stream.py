@@ -133,8 +133,10 @@ class SimTransport(asyncio.Transport):
 
     @property
     def known(self) -> bool:
-        """Whether its kernel has anything to do with it still."""
-        return not self.gone and not (self._lost and self.flow is not None and self.flow.idle)
+        """Whether its kernel has anything to do with it still: for its process, or for what that
+        has left to be sent."""
+        over = self._lost or not self.loop.alive
+        return not self.gone and not (over and self.flow is not None and self.flow.idle)
 
     def made(self, protocol: Any) -> None:
         """The process learns of the connection."""

@@ -49,13 +49,13 @@ def interrupted(
 def test_seeds_that_are_interrupted_are_summed_and_gone_on_with(
     number: signal.Signals, jobs: int, tmp_path: Path
 ) -> None:
-    words = ["simulate", "--seeds", "0..5", "--length", "15s", "--jobs", str(jobs), "--store",
+    words = ["simulate", "--seeds", "0..5", "--length", "8s", "--jobs", str(jobs), "--store",
              str(tmp_path)]  # fmt: skip
     journal = tmp_path / "simulated" / "reference" / "journal.jsonl"
     out, err, took = interrupted(words, number, journal, 2)
     assert took < OVER_S
     assert "verdicts: " in out
-    assert f"--seeds 0..5 --length 15s --jobs {jobs}" in err.partition("go on:   ")[2]
+    assert f"--seeds 0..5 --length 8s --jobs {jobs}" in err.partition("go on:   ")[2]
     before = len(journal.read_bytes().splitlines())
     done = subprocess.run([*MAXQ, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ CAMPAIGN = """
 name = "cut"
 [[cell]]
 env = ["simulated"]
-time_limit = ["12s"]
+time_limit = ["6s"]
 seeds = 3
 """
 
@@ -107,7 +107,7 @@ def test_runs_of_real_machines_are_cut_off_too(tmp_path: Path) -> None:
 
 
 def test_a_shrinking_that_is_interrupted_keeps_the_best(tmp_path: Path) -> None:
-    failing = ("test", "--env", "simulated", "--seed", "1", "--time-limit", "30s")
+    failing = ("test", "--env", "simulated", "--seed", "1", "--time-limit", "15s")
     bug = ("--workload", "queue", "--mutant", "ack_without_replicas")
     assert run_cli([*failing, *bug, "--store", str(tmp_path)]) == 1
     run = tmp_path / "latest"

@@ -47,7 +47,6 @@ COMMON: dict[str, object] = {
 
 pytestmark = [
     pytest.mark.rocketmq,
-    pytest.mark.waits,
     pytest.mark.timeout(FETCH_S + COMPILE_S + 240),
 ]
 

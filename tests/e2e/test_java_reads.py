@@ -39,7 +39,6 @@ READER, SCOUT = "reader", "scout"
 
 pytestmark = [
     pytest.mark.rocketmq,
-    pytest.mark.waits,
     pytest.mark.timeout(FETCH_S + COMPILE_S + TABLES_S + 180),
 ]
 

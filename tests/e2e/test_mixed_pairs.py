@@ -52,7 +52,7 @@ KEYS = {
     "b3-1:namesrvAddr": NAMESRV[1],
 }
 
-pytestmark = [pytest.mark.rocketmq, pytest.mark.waits, pytest.mark.timeout(FETCH_S + 300)]
+pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(FETCH_S + 300)]
 
 
 class Pair(NamedTuple):

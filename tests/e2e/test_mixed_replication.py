@@ -32,7 +32,7 @@ from maxq.histories.store import RunStore
 BIG, TAIL = 300_000, 40  # bytes, messages: more than sockets hold
 PATIENT = {"broker:haMaxTimeSlaveNotCatchup": "15000"}  # no slave leaves the set while it is held
 
-pytestmark = [pytest.mark.rocketmq, pytest.mark.waits, pytest.mark.timeout(FETCH_S + 180)]
+pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(FETCH_S + 180)]
 
 
 async def die_with_tail(w: World, dies: str, survives: str) -> None:

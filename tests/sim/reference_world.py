@@ -111,9 +111,19 @@ class Cluster:
         return process
 
     def until(self, done: Callable[[], bool], *, seconds: float = 60) -> None:
-        """Run until `done`, which must be within a bound of virtual time."""
+        """Run until `done`, which must be within a bound of virtual time. Where that asks a node,
+        it does so every ten milliseconds, and else between any two steps."""
         limit = self.now_ns + round(seconds * SECOND_NS)
-        self.world.scheduler.run_until(lambda: done() or self.now_ns > limit)
+
+        def over() -> bool:
+            before = self.now_ns
+            if done():
+                return True
+            if self.now_ns > before:
+                self.sleep(0.01)
+            return self.now_ns > limit
+
+        self.world.scheduler.run_until(over)
         assert done(), f"not within {seconds} virtual seconds"
 
     def sleep(self, seconds: float) -> None:

@@ -37,7 +37,7 @@ EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 LINES_MAX = 100
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def named() -> Iterator[None]:
     with restored():
         install(current().with_workload(REGISTER).with_checker(CHECKER))
@@ -57,13 +57,23 @@ def run(folder: Path, seed: int, *, workload: tuple[str, ...] = ("queue", "regis
     return run_test(options, folder, quiet=True)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_examples_run_together(named: None, tmp_path: Path, seed: int) -> None:
-    judged = run(tmp_path, seed)
-    verdicts = {v.checker: v for v in judged.results.verdicts}
-    assert judged.results.valid is True, judged.results
+@pytest.fixture(scope="module")
+def together(named: None, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """A run with all of them."""
+    return run(tmp_path_factory.mktemp("together"), 1)
+
+
+@pytest.fixture(scope="module")
+def alone(named: None, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """A run with the fault beside what is built in."""
+    return run(tmp_path_factory.mktemp("alone"), 2, workload=("queue",))
+
+
+def test_the_examples_run_together(together: Judged) -> None:
+    verdicts = {v.checker: v for v in together.results.verdicts}
+    assert together.results.valid is True, together.results
     assert verdicts["register"].counts["reads"] > 50
-    flaps = [f for f in faults(judged.stored.history) if f.f == "start-flap"]
+    flaps = [f for f in faults(together.stored.history) if f.f == "start-flap"]
     assert len(flaps) >= 2
     assert all(f.holds for f in flaps)
 
@@ -73,16 +83,15 @@ def answers_on_the_living(results: Results) -> int:
     return results.counts["routes:answers-on-the-living"]
 
 
-def test_time_after_a_flap_that_has_healed_is_judged(named: None, tmp_path: Path) -> None:
-    judged = run(tmp_path, 1)
-    history, results = judged.stored.history, judged.results
+def test_time_after_a_flap_that_has_healed_is_judged(together: Judged) -> None:
+    history, results = together.stored.history, together.results
     flaps = [f for f in faults(history) if f.f == FACTS.strikes]
     assert len(lulls_after(history, flaps[0].begun)) > len(flaps)
     assert results.of("not judged") == ()
     assert {"S13", "S14", "N6"} <= set(results.of("kept"))
 
     before = history.filter(lambda op: op.index < flaps[0].begun or op.process == RUN)
-    until_the_first = judging.judge(judged.options, before)
+    until_the_first = judging.judge(together.options, before)
     assert answers_on_the_living(results) > answers_on_the_living(until_the_first)
 
 
@@ -90,13 +99,12 @@ def lulls_after(history: History, index: int) -> list[Lull]:
     return [lull for lull in lulls(history) if lull.time.at > index]
 
 
-def test_a_flap_that_the_run_does_not_declare_is_unknown(named: None, tmp_path: Path) -> None:
-    judged = run(tmp_path, 1)
+def test_a_flap_that_the_run_does_not_declare_is_unknown(together: Judged) -> None:
     silent = History(
         msgspec.structs.replace(op, value={"grounds": op.value["grounds"]}) if at == 0 else op
-        for at, op in enumerate(judged.stored.history.ops)
+        for at, op in enumerate(together.stored.history.ops)
     )
-    results = judging.judge(judged.options, silent)
+    results = judging.judge(together.options, silent)
     assert results.valid == "unknown"
     assert {"S13", "S14", "N6"} <= set(results.of("not judged"))
     assert "performed start-flap (op " in results.whys[0]
@@ -116,18 +124,17 @@ print(json.dumps([judged.results.to_json(), colors]))
 """
 
 
-def test_a_stored_run_needs_no_code_of_its_fault(named: None, tmp_path: Path) -> None:
+def test_a_stored_run_needs_no_code_of_its_fault(alone: Judged) -> None:
     """A process without the module judges and colours it by its stored facts."""
-    judged = run(tmp_path, 2, workload=("queue",))
     done = subprocess.run(
-        [sys.executable, "-c", READ_BACK, str(judged.stored.path)],
+        [sys.executable, "-c", READ_BACK, str(alone.stored.path)],
         cwd=DOCS.parent,
         capture_output=True,
         text=True,
         check=True,
     )
     results, colors = json.loads(done.stdout)
-    assert results == json.loads(json.dumps(judged.results.to_json()))
+    assert results == json.loads(json.dumps(alone.results.to_json()))
     assert (results["valid"], colors[FACTS.strikes]) == (True, FACTS.color)
     assert FACTS.color != BUILT_IN.color(FACTS.strikes)
 
@@ -137,15 +144,14 @@ def flaps(judged: Judged) -> list[tuple[str, bool]]:
     return [(f.f, f.holds) for f in faults(judged.stored.history) if "flap" in f.f]
 
 
-def test_a_run_with_it_is_replayed_to_the_byte(named: None, tmp_path: Path) -> None:
+def test_a_run_with_it_is_replayed_to_the_byte(alone: Judged, tmp_path: Path) -> None:
     """Also as performed: the same acts on the same nodes."""
-    judged = run(tmp_path, 2, workload=("queue",))
     for performed in (False, True):
-        script, _ = script_of(judged.stored.path, performed=performed)
+        script, _ = script_of(alone.stored.path, performed=performed)
         [again] = repeat(script, options_for(script), tmp_path, times=1, quiet=True,
                          context=RunContext())  # fmt: skip
-        assert flaps(again) == flaps(judged)
-        journals = [(one.stored.path / "history.jsonl").read_bytes() for one in (judged, again)]
+        assert flaps(again) == flaps(alone)
+        journals = [(one.stored.path / "history.jsonl").read_bytes() for one in (alone, again)]
         assert performed or journals[0] == journals[1]
         assert late(script, again) == []
 
@@ -156,7 +162,7 @@ def test_seeds_draw_it_beside_their_own_faults(named: None, tmp_path: Path) -> N
     mine = [act for act in script.acts if "flap" in act.f]
     assert mine
     assert script.acts[: -len(mine)] == tuple(a for a in script.acts if a not in mine)
-    campaign = Campaign(tmp_path, jobs=2, length_ms=40_000)
+    campaign = Campaign(tmp_path, jobs=2, length_ms=20_000)
     told = list(campaign.run(range(3, 5)))
     assert [(t.found, t.error) for t in told] == [({}, "")] * 2
     catalogue.forget("flap")

@@ -1,14 +1,15 @@
 """What a loss needs is tried: two faults of which each suffices, and one that has nothing to do."""
 
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from maxq.harness.cli.main import run_cli
-from maxq.harness.experiments.explain import explain
-from maxq.harness.experiments.simulate import simulated
 from maxq.harness.run.explained import Explained
-from maxq.harness.run.replay import options_for
 from maxq.harness.schedule.format import Act, Header, Load, Schedule, When, Who, encode
 
 
@@ -37,17 +38,27 @@ SCRIPT = Schedule(
 )
 
 
+class Told(NamedTuple):
+    """What the command printed, its progress, and the folder of its run."""
+
+    out: str
+    progress: str
+    run: Path
+
+
 @pytest.fixture(scope="module")
-def explained() -> Explained:
-    options = options_for(SCRIPT, "simulated")
-    run = simulated(SCRIPT, options)
-    [one, *_] = explain(run.history, options, run.results.findings[:1], jobs=2)
-    return one
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    folder, out, err = tmp_path_factory.mktemp("explained"), StringIO(), StringIO()
+    script = folder / "two.jsonl"
+    script.write_bytes(encode(SCRIPT))
+    with redirect_stdout(out), redirect_stderr(err):
+        assert run_cli(["replay", str(script), "--store", str(folder), "--explain"]) == 1
+    return Told(out.getvalue(), err.getvalue(), folder / "latest")
 
 
-def test_of_two_that_suffice_one_is_enough_and_without_it_the_other_does_it(
-    explained: Explained,
-) -> None:
+def test_of_two_that_suffice_one_is_enough_and_without_it_the_other_does_it(told: Told) -> None:
+    results = msgspec.json.decode((told.run / "results.json").read_bytes())
+    explained, *_ = msgspec.convert(results["explained"], list[Explained])
     assert explained.reduced
     assert len(explained.enough) == 1
     assert explained.acts[0].startswith("start-partition of b0-")
@@ -56,16 +67,9 @@ def test_of_two_that_suffice_one_is_enough_and_without_it_the_other_does_it(
     assert (explained.of, explained.rate) == (3, (5, 5))
 
 
-def test_it_is_asked_for_on_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script = tmp_path / "two.jsonl"
-    script.write_bytes(encode(SCRIPT))
-    assert run_cli(["replay", str(script), "--store", str(tmp_path), "--explain"]) == 1
-    told, progress = capsys.readouterr()
-    assert "enough: start-partition of b0-" in told
-    assert "The whole run without it shows the finding too" in told
-    assert "explain: repetition 2" in progress
-    page = (tmp_path / "latest" / "report.html").read_text()
-    assert "Causes, tried" in page
+def test_it_is_asked_for_on_the_command_line(told: Told) -> None:
+    assert "enough: start-partition of b0-" in told.out
+    assert "The whole run without it shows the finding too" in told.out
+    assert "explain: repetition 2" in told.progress
+    assert "Causes, tried" in (told.run / "report.html").read_text()
     assert run_cli(["test", "--env", "local", "--explain"]) == 254

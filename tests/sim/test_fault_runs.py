@@ -13,6 +13,7 @@ from maxq.harness.run.replay import options_for
 from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.schedule.format import decode
 from maxq.harness.schedule.options import Options
+from maxq.histories.store import ORACLE
 from maxq.nemeses.catalogue import NO_FAULT, fault_names
 
 SECOND_NS = 1_000_000_000
@@ -55,10 +56,12 @@ OBSERVED = ("observe-controller", "observe-route")
 
 
 def struck(judged: Judged) -> Counter[str]:
-    """How often each operation was performed; each must be proven, and the run valid."""
+    """How often each operation was performed; each must be proven, the run valid, and nothing for
+    the oracle to see."""
     found = faults(judged.stored.history)
     assert [f for f in found if not f.holds] == []
     assert judged.results.valid is True, judged.results
+    assert (judged.stored.path / ORACLE).read_bytes() == b""
     return Counter(f.f for f in found)
 
 
@@ -103,9 +106,8 @@ def test_a_fault_of_sets_without_replicas_is_proven(tmp_path: Path, name: str) -
     assert struck(run(tmp_path, (name,), seed=4, seconds=10, **more))[BEGINS.get(name, name)] >= 1
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_kill_partition_and_change_address_at_once(tmp_path: Path, seed: int) -> None:
-    counts = struck(run(tmp_path, THREE, seed=seed, seconds=40))
+def test_kill_partition_and_change_address_at_once(tmp_path: Path) -> None:
+    counts = struck(run(tmp_path, THREE, seed=1, seconds=40))
     assert min(counts[f] for f in ("kill", "start-partition", "change-address")) >= 2
     assert min(counts[f] for f in ("start", "stop-partition", "restore-address")) >= 2
 

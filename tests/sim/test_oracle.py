@@ -65,21 +65,20 @@ def names(anomalies: list[OracleAnomaly]) -> set[str]:
 # Nothing where nothing is wrong.
 
 
-@pytest.mark.parametrize("seed", [1, 4])
-def test_the_correct_reference_breaks_nothing(tmp_path: Path, seed: int) -> None:
-    """Under kill, cut and loss of power at once."""
-    profile = ("P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN")[seed % 5]
-    made = options(seed, 30, ("kill", "partition", "power"), profile=profile)
+def test_the_correct_reference_breaks_nothing(tmp_path: Path) -> None:
+    """Under kill, cut and loss of power at once. Other profiles, under each fault alone and under
+    all: `test_fault_runs`."""
+    made = options(4, 30, ("kill", "partition", "power"), profile="P-UNCLEAN")
     assert found(tmp_path, made) == []
 
 
 def test_ordered_queues_of_the_correct_reference_break_nothing(tmp_path: Path) -> None:
-    assert found(tmp_path, options(1, 30, workload=("lock",))) == []
+    assert found(tmp_path, options(1, 15, workload=("lock",))) == []
 
 
 def test_a_run_is_the_same_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It draws nothing and changes nothing."""
-    made = options(7, 20, ("kill", "partition", "power"))
+    made = options(7, 10, ("kill", "partition", "power"))
     first = run_test(made, tmp_path / "a", quiet=True).stored.path / "history.jsonl"
     watched: list[str] = []
     monkeypatch.setattr(Oracle, "attach", lambda self, loop, machine, node: watched.append(""))
@@ -105,7 +104,7 @@ def test_a_run_is_the_same_without_it(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_mutant_is_seen(
     tmp_path: Path, mutant: str, invariant: str, more: dict[str, Any]
 ) -> None:
-    anomalies = found(tmp_path, options(5, 30, mutant=mutant, **more), broken=True)
+    anomalies = found(tmp_path, options(5, 15, mutant=mutant, **more), broken=True)
     assert invariant in names(anomalies)
     first = next(a for a in anomalies if a.invariant == invariant)
     assert first.time_ns > 0
@@ -210,11 +209,11 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Callable[[object, str, Any], None]
 @pytest.mark.parametrize(
     ("owner", "name", "made", "seed", "seconds", "invariants"),
     [
-        (epochs, "truncation_point", no_cut, 1, 40, {"log-agreement"}),
-        (HaClient, "_truncate", label_before_cut, 1, 40, {"log-agreement"}),
+        (epochs, "truncation_point", no_cut, 1, 20, {"log-agreement"}),
+        (HaClient, "_truncate", label_before_cut, 1, 20, {"log-agreement"}),
         (epochs, "append", append_any, 3, 5, {"epochs-ascend"}),
         (election, "choose", elect_anybody, 5, 30, {"master-from-set", "promise-lost"}),
-        (quorum, "majority", alone_is_enough, 6, 30, {
+        (quorum, "majority", alone_is_enough, 6, 15, {
             "promise-lost", "applied-agree", "one-leader-per-term", "committed-agree",
         }),
         (Store, "confirm", confirm_beyond, 3, 5, {"confirm-beyond-end"}),

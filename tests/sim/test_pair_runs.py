@@ -8,10 +8,11 @@ import pytest
 from maxq.harness.cli.given.asked import asked_from
 from maxq.harness.run.stored_run import run_test
 from maxq.harness.schedule.options import Options
+from maxq.histories.store import ORACLE
 
 GIVEN: dict[str, Any] = {
     "environment": "simulated", "seed": 11, "mode": "pair", "workload": ("queue", "lock"),
-    "nemesis": ("kill", "partition", "pause", "restart"), "time_limit": 40_000_000_000,
+    "nemesis": ("kill", "partition", "pause", "restart"), "time_limit": 30_000_000_000,
     "concurrency": 10, "mutant": None, "target": "reference", "timing": "fast", "keys": (),
 }  # fmt: skip
 
@@ -33,6 +34,7 @@ def test_a_run_of_pairs_is_valid(tmp_path: Path, profile: str) -> None:
     na = {"S1", "S2", "S3", "S4", "S5", "S7", "S8b", "S8c", "S9", "S9b", "S14", "S14b"}
     assert na <= set(judged.absent)
     assert not any(r.failed_over for r in judged.recoveries)
+    assert (judged.stored.path / ORACLE).read_bytes() == b""
     page = judged.report
     assert page is not None
     assert "no controllers" in page.read_text()

@@ -16,7 +16,7 @@ from maxq.harness.schedule.options import Options
 from maxq.histories.history import wellformed
 
 SECONDS_NS = 1_000_000_000
-TRIES = 6  # of each wrong answer
+TRIES = 4  # of each wrong answer
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
         workload=("queue", "lock", "registration"),
         profile="P-SAFE",
         nemesis=("kill",),
-        time_limit_ns=30 * SECONDS_NS,
+        time_limit_ns=20 * SECONDS_NS,
     )
     judged = run_test(options, tmp_path_factory.mktemp("runs"), quiet=True)
     assert judged.results.valid is True

@@ -121,7 +121,7 @@ def test_how_often_is_told_of_many_repetitions(
 # Without a schedule.
 
 FREE = Options(
-    environment="simulated", seed=3, time_limit_ns=35 * SECOND_NS,
+    environment="simulated", seed=3, time_limit_ns=25 * SECOND_NS,
     workload=("queue", "lock", "registration"), rate=20.0, concurrency=6,
     nemesis=("kill", "partition", "pause", "change-address", "stop", "restart", "power"),
 )  # fmt: skip

@@ -41,7 +41,7 @@ from maxq.harness.schedule.reductions import size_of
 
 SIGNATURE = "S6/lost-write"
 OPTIONS = {"workload": ["queue"], "profile": "P-SAFE", "concurrency": 8}
-BUDGET = 12
+BUDGET = 10
 
 
 def schedule(mutant: str = "ack_without_replicas") -> Schedule:
@@ -79,7 +79,7 @@ class Done(NamedTuple):
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     folder = tmp_path_factory.mktemp("shrink")
-    found = shrunk(schedule(), folder, SIGNATURE, jobs=1, budget=BUDGET, noise=3)
+    found = shrunk(schedule(), folder, SIGNATURE, jobs=1, budget=BUDGET, noise=2)
     return Done(folder, found, "\n".join(story_of(found, folder / SCRIPT)))
 
 

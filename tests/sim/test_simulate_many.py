@@ -53,7 +53,7 @@ def journal_of(folder: Path) -> list[SeedResult]:
 def test_seeds_are_told_and_the_same_command_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("simulate", "--seeds", "0..1", *ONE_JOB, "10s", "--store", str(tmp_path))
+    words = ("simulate", "--seeds", "0..1", *ONE_JOB, "6s", "--store", str(tmp_path))
     assert run_cli([*words]) == 0
     first = capsys.readouterr().out
     assert "verdicts: 2 valid" in first
@@ -109,7 +109,7 @@ def test_two_commands_do_not_share_a_folder(tmp_path: Path) -> None:
 def test_a_seed_that_runs_twice_is_compared_by_every_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("simulate", "--seeds", "0..1", *ONE_JOB, "25s", "--store", str(tmp_path))
+    words = ("simulate", "--seeds", "0..1", *ONE_JOB, "8s", "--store", str(tmp_path))
     assert run_cli([*words]) == 0
     plain = journal_of(tmp_path / "simulated" / "reference")
     assert [(t.verified, t.steps) for t in plain] == [(False, "")] * 2
@@ -293,7 +293,7 @@ def test_seeds_that_are_none(text: str, said: str, capsys: pytest.CaptureFixture
 def test_seeds_of_pairs_are_drawn_and_kept_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("simulate", "--mode", "pair", "--seeds", "2..3", *ONE_JOB, "20s")
+    words = ("simulate", "--mode", "pair", "--seeds", "2..3", *ONE_JOB, "10s")
     assert run_cli([*words, "--store", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "verdicts: 2 valid" in said

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from small import SMALL
 
 from maxq.harness.run.stored_run import run_test
@@ -24,18 +23,16 @@ def simulate(folder: Path, *, seed: int, seconds: int, mutant: str = "") -> tupl
     return (judged.stored.path / "history.jsonl").read_bytes(), judged.results.valid
 
 
-@pytest.mark.parametrize("seed", [11, 12, 13])
-def test_the_correct_reference_passes(tmp_path: Path, seed: int) -> None:
+def test_the_correct_reference_passes(tmp_path: Path) -> None:
     """S6, S10, S11 under kill and restart."""
-    assert simulate(tmp_path, seed=seed, seconds=15)[1] is True
+    assert simulate(tmp_path, seed=11, seconds=15)[1] is True
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_broker_that_acknowledges_before_it_writes_is_caught(tmp_path: Path, seed: int) -> None:
+def test_a_broker_that_acknowledges_before_it_writes_is_caught(tmp_path: Path) -> None:
     """S6: the first mutant, caught by the checker that owns its claim."""
     options = Options(
         environment="simulated",
-        seed=seed,
+        seed=1,
         time_limit_ns=15 * SECOND_NS,
         mutant="ack_before_write",
         **SMALL,

@@ -13,7 +13,7 @@ from benchmarks.verdicts import PROFILES, Said, contradictions, every, say
 from maxq.checkers.core.api import Anomaly, ClaimVerdict, Status, Verdict
 from maxq.checkers.judgement.runner import Results
 
-STRIDE = 227  # shares no factor with the number of profiles or of mutants
+STRIDE = 331  # shares no factor with the number of profiles or of mutants
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ MODULES = (
     "test_consumer_offsets", "test_durability", "test_durability_vectors",
     "test_epochs", "test_locks", "test_recovery", "test_replicas", "test_routes", "test_runner",
 )  # fmt: skip
-RANDOM_COUNT = 500
+RANDOM_COUNT = 250
 
 
 class Case(NamedTuple):

@@ -28,11 +28,16 @@ def names(requirements: list[str]) -> set[str]:
     return {re.split(r"[><=\[]", r, maxsplit=1)[0] for r in requirements}
 
 
-@cache
 def imported(*folders: str) -> frozenset[str]:
     """Top-level names that are imported, or looked up by name, in these folders."""
+    return frozenset[str]().union(*map(imported_in, folders))
+
+
+@cache
+def imported_in(folder: str) -> frozenset[str]:
+    """The same of one."""
     found = set[str]()
-    for path in (p for folder in folders for p in (ROOT / folder).rglob("*.py")):
+    for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}

@@ -17,7 +17,7 @@ from maxq.checkers.linearizability.judge import searched
 from maxq.checkers.linearizability.search import search
 from maxq.checkers.models.registers import CasRegister
 
-COUNT = 300
+COUNT = 200
 
 
 @pytest.mark.parametrize("name", SUBJECTS)

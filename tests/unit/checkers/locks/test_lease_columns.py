@@ -11,7 +11,7 @@ TIGHT = (
     Context(lock_lease_ns=REQUEST_NS + 6, client_lease_ns=4),
     Context(lock_lease_ns=REQUEST_NS + 2, client_lease_ns=9),  # L2 alone is broken
 )
-SEEDS = 300
+SEEDS = 150
 
 
 def test_locks_that_are_right_or_nearly_so_are_judged_alike() -> None:

@@ -234,6 +234,20 @@ def test_who_gives_up_a_dial_leaves_no_connection(pair: Pair) -> None:
     assert sum(end.ended == [None] for end in pair.accepted) == given_up
 
 
+def test_connections_of_dead_processes_are_forgotten(pair: Pair) -> None:
+    """Else each new one, and each death, would look at all that there ever were."""
+    for _ in range(20):
+        pair.dial()
+        pair.client.kill()
+        pair.sleep(1)
+        pair.client, _ = pair.world.process(pair.a)
+    assert [str(end.ended[0]) for end in pair.accepted] == [
+        "[Errno 104] connection reset by peer"
+    ] * 20
+    pair.dial()
+    assert [len(machine.stack._ends) for machine in (pair.a, pair.b)] == [1, 1]
+
+
 def test_a_machine_that_lost_its_power_is_silent_and_then_knows_nothing(pair: Pair) -> None:
     near, idle = pair.dial(), pair.dial()
     pair.b.lose_power()
