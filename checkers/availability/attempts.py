@@ -16,7 +16,7 @@ from maxq.checkers.evidence.observations import NEVER, listed
 from maxq.histories.history import History
 
 if TYPE_CHECKING:
-    from maxq.checkers.core.columnar import Arrays, Dealing
+    from maxq.checkers.core.columnar import Arrays, Dealing, Groups, Unsure
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
@@ -96,9 +96,12 @@ class Attempts(Alone):
         chosen, decode = chosen if known else chosen[:0], partial(self.rows, known=known)
         return attempt_columns.elements(rows, chosen, spans, _sets(known), decode)
 
-    def judge_columns(
-        self, key: int, arrays: "Arrays", known: tuple[Window, ...], more: object = None
-    ) -> dict[int, Tried]:
+    def judge_groups(
+        self, groups: "Groups", known: tuple[Window, ...]
+    ) -> "list[dict[int, Tried] | Unsure]":
+        return [self._by_arrays(arrays, known) for _, arrays in groups.each()]
+
+    def _by_arrays(self, arrays: "Arrays", known: tuple[Window, ...]) -> dict[int, Tried]:
         from maxq.checkers.availability import attempt_columns
 
         sets, number = _sets(known), attempt_columns.only_set(arrays)

@@ -5,7 +5,7 @@ by one. It must be sure: whatever it is not sure of it leaves, and the key's row
 always. So findings are made in one place, and what is quick is the proof that there are none.
 
 What `columns` returns can be cut, pickled and joined: a key's arrays may come in pieces, in order
-of the history, made in different processes. `judge_columns` is a pure function of them.
+of the history, made in different processes. `judge_groups` is a pure function of them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -66,7 +66,7 @@ class Groups(NamedTuple):
 
 
 class Unsure:
-    """The answer of `judge_columns` that leaves a key to its rows."""
+    """The answer of `judge_groups` that leaves a key to its rows."""
 
 
 UNSURE = Unsure()
@@ -84,19 +84,9 @@ class Columnar(Dealt[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
         """
         ...
 
-    def judge_columns(
-        self, key: Any, arrays: Arrays, known: KnownT, more: Any = None
-    ) -> "ResultT | Unsure":
-        """The result of a key of which nothing is wrong, equal to that of its rows; or `UNSURE`."""
-        ...
-
-
-@runtime_checkable
-class Together(Columnar[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
-    """A check of which there may be many small keys: it judges them together."""
-
     def judge_groups(self, groups: Groups, known: KnownT) -> "list[ResultT | Unsure]":
-        """What `judge_columns` says of each key, in order."""
+        """The result of each key of which nothing is wrong, equal to that of its rows; `UNSURE` of
+        others. In order of keys, of which there is one at least."""
         ...
 
 
@@ -104,9 +94,7 @@ def judged_groups(
     check: Columnar[KnownT, RowT, ResultT], groups: Groups, known: KnownT
 ) -> "list[ResultT | Unsure]":
     """What a check says of each of some keys, in order."""
-    if groups.keys and isinstance(check, Together):
-        return check.judge_groups(groups, known)
-    return [check.judge_columns(key, own, known) for key, own in groups.each()]
+    return check.judge_groups(groups, known) if groups.keys else []
 
 
 class KeyArrays:
@@ -181,14 +169,6 @@ class Sifted(Protocol):
     def sift(self, rows: Rows, chosen: Ints, known: Any) -> Ints:
         """Of some rows, of the kinds that the check reads, those that may."""
         ...
-
-
-@runtime_checkable
-class Blind(Protocol):
-    """A `Dealt` check that never looks at the values of operations of some kinds, but at those of
-    their invocations."""
-
-    blind: frozenset[str]
 
 
 def keys_of(found: Iterable[tuple[Any, Any]]) -> frozenset[Any]:

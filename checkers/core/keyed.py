@@ -70,6 +70,12 @@ class Dealt(Protocol[KnownT, RowT, ResultT]):
         """The kinds of operations that give rows."""
         ...
 
+    @property
+    def blind(self) -> Collection[str]:
+        """The kinds of operations at whose values it never looks, but at those of their
+        invocations."""
+        ...
+
     def prepare(self, history: History, context: Context) -> KnownT:
         """What every key must know."""
         ...
@@ -104,6 +110,8 @@ class Keyed(Checker, Dealt[KnownT, RowT, ResultT], Protocol[KnownT, RowT, Result
 
 class Alone:
     """For checks whose keys are independent of each other, and that look nothing up."""
+
+    blind: frozenset[str] = frozenset()
 
     def again(self, results: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """No key."""

@@ -26,7 +26,7 @@ from maxq.histories.observed import ACQUIRE, RELEASE, RENEW
 from maxq.histories.op import HistoryError, Op
 
 if TYPE_CHECKING:
-    from maxq.checkers.core.columnar import Arrays, Dealing, Unsure
+    from maxq.checkers.core.columnar import Arrays, Dealing, Groups, Unsure
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
@@ -100,9 +100,10 @@ class Locks(KeyedChecker):
 
         return lease_columns.elements(rows, chosen, _key)
 
-    def judge_columns(
-        self, key: int, arrays: "Arrays", known: Leases, more: object = None
-    ) -> "LockJudgement | Unsure":
+    def judge_groups(self, groups: "Groups", known: Leases) -> "list[LockJudgement | Unsure]":
+        return [self._by_arrays(arrays, known) for _, arrays in groups.each()]
+
+    def _by_arrays(self, arrays: "Arrays", known: Leases) -> "LockJudgement | Unsure":
         from maxq.checkers.core.columnar import UNSURE
         from maxq.checkers.locks import lease_columns
 

@@ -37,7 +37,7 @@ from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET, SLAVE
 from maxq.histories.op import HistoryError, Op
 
 if TYPE_CHECKING:
-    from maxq.checkers.core.columnar import Arrays, Dealing, Groups, Unsure
+    from maxq.checkers.core.columnar import Dealing, Groups, Unsure
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
@@ -106,14 +106,6 @@ class Offsets(KeyedChecker):
         from maxq.checkers.messages import offset_columns  # numpy, for those who have columns
 
         return offset_columns.elements(rows, chosen, known.until, partial(self.rows, known=known))
-
-    def judge_columns(
-        self, key: int, arrays: "Arrays", known: Circumstances, more: object = None
-    ) -> "Kept | Unsure":
-        from maxq.checkers.core.columnar import Groups
-
-        (found,) = self.judge_groups(Groups.of(key, arrays), known)
-        return found
 
     def judge_groups(self, groups: "Groups", known: Circumstances) -> "list[Kept | Unsure]":
         from maxq.checkers.messages import offset_columns

@@ -53,7 +53,7 @@ from maxq.checkers.messages.shown_order import ORDER, out_of_order
 from maxq.histories.history import History
 
 if TYPE_CHECKING:
-    from maxq.checkers.core.columnar import Arrays, Dealing, Groups, Unsure
+    from maxq.checkers.core.columnar import Dealing, Groups, Unsure
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
@@ -158,23 +158,10 @@ class Durability(KeyedChecker):
 
         return log_elements.elements(rows, chosen, known)
 
-    def judge_columns(
-        self, key: int, arrays: "Arrays", known: LogFacts, more: frozenset[int] | None = None
-    ) -> "KeyVerdict | Unsure":
-        from maxq.checkers.core.columnar import Groups
-
-        (found,) = self._judged(Groups.of(key, arrays), known, more or frozenset())
-        return found
-
     def judge_groups(self, groups: "Groups", known: LogFacts) -> "list[KeyVerdict | Unsure]":
-        return self._judged(groups, known, frozenset())
-
-    def _judged(
-        self, groups: "Groups", known: LogFacts, more: frozenset[int]
-    ) -> "list[KeyVerdict | Unsure]":
         from maxq.checkers.messages.arrays import log_clean
 
-        answers = log_clean.clean(groups, known, more, orders=self.orders)
+        answers = log_clean.clean(groups, known, orders=self.orders)
         return [
             KeyVerdict(findings=[], lost={}, gone=0, **answer._asdict())
             if isinstance(answer, log_clean.Clean) else answer

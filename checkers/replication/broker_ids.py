@@ -56,7 +56,7 @@ from maxq.histories.observed import (
 )
 
 if TYPE_CHECKING:  # a short run needs no arrays
-    from maxq.checkers.core.columnar import Arrays, Dealing, Groups, Unsure
+    from maxq.checkers.core.columnar import Dealing, Groups, Unsure
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
@@ -155,13 +155,6 @@ class BrokerIds(KeyedChecker):
         from maxq.checkers.replication.applicants import elements
 
         return elements(rows, chosen, known.sets, known.named, lambda e: self.rows(e, known))
-
-    def judge_columns(
-        self, key: str, arrays: "Arrays", known: Known, more: object = None
-    ) -> "SetIds | Unsure":
-        from maxq.checkers.core.columnar import Groups
-
-        return self.judge_groups(Groups.of(key, arrays), known)[0]
 
     def judge_groups(self, groups: "Groups", known: Known) -> "list[SetIds | Unsure]":
         """Of sets that nothing but applicants named, in which each has an id of its own."""

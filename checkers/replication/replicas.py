@@ -59,7 +59,7 @@ from maxq.histories.observed import REPLICA_LOG, ReplicaLog, decoded
 from maxq.histories.op import ABSENT, COMMITTED, HistoryError, Op
 
 if TYPE_CHECKING:
-    from maxq.checkers.core.columnar import Arrays, Dealing, Unsure
+    from maxq.checkers.core.columnar import Arrays, Dealing, Groups, Unsure
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
@@ -196,9 +196,10 @@ class Replicas(KeyedChecker):
         said = partial(self.rows, known=known)
         return replica_columns.elements(rows, chosen, known.sets, known.of_key, said)
 
-    def judge_columns(
-        self, key: str, arrays: "Arrays", known: Homes, more: object = None
-    ) -> "SetStores | Unsure":
+    def judge_groups(self, groups: "Groups", known: Homes) -> "list[SetStores | Unsure]":
+        return [self._by_arrays(key, arrays, known) for key, arrays in groups.each()]
+
+    def _by_arrays(self, key: str, arrays: "Arrays", known: Homes) -> "SetStores | Unsure":
         from maxq.checkers.core.columnar import UNSURE
         from maxq.checkers.replication import replica_columns
 

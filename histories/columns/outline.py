@@ -38,6 +38,7 @@ from maxq.histories.observed import ASSIGNMENTS
 from maxq.histories.op import Op
 from maxq.histories.text import TYPES
 
+PROCESSES_MAX = 1 << 26  # numbers of processes of which it is held whether they were seen
 # Reads a history: the batches with these numbers, in order; None: all of them.
 Reading = Callable[[Collection[int] | None], Iterator[pa.RecordBatch]]
 
@@ -64,8 +65,7 @@ class Edges(NamedTuple):
     """What one piece says of itself. `first` and `last` are indices, -1 where it has no row; `low`
     and `high` its lowest and highest known times. `open` are the last operations of processes that
     are invocations; `overtaken` other invocations without a completion; `retired` are processes
-    whose last completion is unknown; `highest` is the highest number of a process, -1 where there
-    is none. `sound`: no rule is broken within."""
+    whose last completion is unknown. `sound`: no rule is broken within."""
 
     rows: int
     first: int
@@ -76,7 +76,6 @@ class Edges(NamedTuple):
     open: Open
     overtaken: list[int]
     retired: list[int]
-    highest: int
     assigned: Assigned
     totals: Counter[tuple[str, str]]
     sound: bool
@@ -108,7 +107,6 @@ def edges_of(batch: pa.RecordBatch, c: Columns) -> Edges:
         open=_open(c, batch, ends),
         overtaken=c.index[alone[~last[alone]]].tolist(),
         retired=np.unique(c.process[c.client & (c.type == INFO)]).tolist(),
-        highest=int(c.process[c.client].max(initial=-1)),
         assigned=_assigned(c, pair, head),
         totals=_totals(c),
         sound=_sound(c, known, pair, last, head),
@@ -180,7 +178,7 @@ class Outline:
         self._retired: set[int] = set()
         self._overtaken: list[int] = []
         self._assigned: list[tuple[Ints, Ints]] = []
-        self._highest = -1  # of the processes so far: a new one mostly has a higher number
+        self._seen = _Seen()
         self.assignments: list[int] = []
         self._index = self._high_ns = -1
         bounds: list[tuple[int, int]] = []
@@ -205,9 +203,9 @@ class Outline:
         self.before.append(self._joined(piece.heads))
         self._retired.update(piece.retired)
         a = piece.assigned
-        knew = ~a.first | (a.process <= self._highest)
+        knew = ~a.first | self._seen.has(a.process)
         self._assigned.append((a.process[knew], a.index[knew]))
-        self._highest = max(self._highest, piece.highest)
+        self._seen.add(_ints([head.process for head in piece.heads]))
         self.assignments.append(sum(n for (f, _), n in piece.totals.items() if f in ASSIGNMENTS))
         o = piece.open
         each = zip(o.index.tolist(), o.time.tolist(), o.f, o.value, strict=True)
@@ -249,6 +247,28 @@ class Outline:
         if self.sound:
             return np.flatnonzero(high > low).tolist()
         return [*range(len(self.bounds))]
+
+
+class _Seen:
+    """Processes that were seen, a byte each; of very high numbers all count as seen."""
+
+    def __init__(self) -> None:
+        self._known = np.zeros(0, np.bool_)
+
+    def has(self, processes: Ints) -> Mask:
+        """Which of some may have been seen."""
+        inside = (processes >= 0) & (processes < len(self._known))
+        found = (processes < 0) | (processes >= PROCESSES_MAX)
+        found[inside] = self._known[processes[inside]]
+        return found
+
+    def add(self, processes: Ints) -> None:
+        """These are seen."""
+        low = processes[(processes >= 0) & (processes < PROCESSES_MAX)]
+        more = int(low.max(initial=-1)) + 1 - len(self._known)
+        if more > 0:
+            self._known = np.append(self._known, np.zeros(2 * more, np.bool_))
+        self._known[low] = True
 
 
 def _reassigned(parts: Sequence[tuple[Ints, Ints]]) -> Reassigned:

@@ -79,14 +79,10 @@ def take(state: bytes, number: int, named: Named, piece: bytes) -> bytes:
     return pickle.dumps(held)
 
 
-def judge(check: Any, key: Any, known: Any, more: Any, state: bytes) -> tuple[Any, Any, Any]:
-    """The key's answer; the one that it has among other keys; and the one that it has once others
-    were heard."""
-    groups = pickle.loads(state).groups()
-    ((_, arrays),) = groups.each()
-    (together,) = judged_groups(check, groups, known)
-    alone = check.judge_columns(key, arrays, known)
-    return alone, together, check.judge_columns(key, arrays, known, more)
+def judge(check: Any, key: Any, known: Any, more: Any, state: bytes) -> Any:
+    """The key's answer."""
+    (answer,) = judged_groups(check, pickle.loads(state).groups(), known)
+    return answer
 
 
 def hear(check: Any, key: Any, known: Any, state: bytes, events: Sequence[Any]) -> bytes:

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from maxq.checkers.core.columnar import (
     UNSURE,
-    Blind,
     Columnar,
     Dealing,
     KeyArrays,
@@ -139,7 +138,7 @@ class Dealer:
         whole, bare = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for name, at in wanted.items():
             check = self._tasks[name].check
-            blind = rows.is_of(at, *(check.blind if isinstance(check, Blind) else ()))
+            blind = rows.is_of(at, *check.blind)
             whole.append(at[~blind])
             bare.append(at[blind])
         seen = np.unique(np.concatenate(whole))

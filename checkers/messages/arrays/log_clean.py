@@ -45,20 +45,15 @@ class Clean(NamedTuple):
     links: Links
 
 
-def clean(
-    groups: Groups, known: LogFacts, more: frozenset[int] = frozenset(), *, orders: bool
-) -> list[Clean | Unsure]:
+def clean(groups: Groups, known: LogFacts, *, orders: bool) -> list[Clean | Unsure]:
     """The counts of each key of which nothing is wrong; or `UNSURE`.
 
     Args:
         groups: the elements of each key.
         known: of the whole history.
-        more: `info` operations that other keys show to have happened.
         orders: whether each process's order is judged.
     """
-    return [
-        answer for part in _parts(groups) for answer in _clean(part, known, more, orders=orders)
-    ]
+    return [answer for part in _parts(groups) for answer in _clean(part, known, orders=orders)]
 
 
 def _parts(groups: Groups) -> Iterator[Groups]:
@@ -73,16 +68,14 @@ def _parts(groups: Groups) -> Iterator[Groups]:
         first = last
 
 
-def _clean(
-    groups: Groups, known: LogFacts, more: frozenset[int], *, orders: bool
-) -> list[Clean | Unsure]:
+def _clean(groups: Groups, known: LogFacts, *, orders: bool) -> list[Clean | Unsure]:
     good = np.array([not known.expired.get(key) for key in groups.keys], np.bool_)
     a = {"key": groups.number, **groups.arrays}
     if a["open"].any():  # what never completed comes last
         a = chosen(a, order_of(2 * a["key"] + a["open"]))
-    log = _Log(a, more, good)
+    log = _Log(a, good)
     if not log.told_once():
-        log = _Log(a, more, good)
+        log = _Log(a, good)
     log.settle()
     if good.any():
         _read_well(log)
@@ -90,7 +83,7 @@ def _clean(
         _not_passed(log, runs)
         _still_there(log, runs, known)
     skips = _in_order(log, runs) if orders and good.any() else np.zeros(0, np.int64)
-    return _counted(log, skips, more)
+    return _counted(log, skips)
 
 
 class _Log:
@@ -101,7 +94,7 @@ class _Log:
     `seen` is whether an ok poll returned it; `writer` is the value of each read.
     """
 
-    def __init__(self, a: Arrays, more: frozenset[int], good: Mask) -> None:
+    def __init__(self, a: Arrays, good: Mask) -> None:
         self.good = good
         self.elements = a = a if good.all() else chosen(a, good[a["key"]])
         self.is_sent, self.is_read, self.is_end = (
@@ -123,7 +116,6 @@ class _Log:
         self.unsure = np.flatnonzero(sent["type"] == INFO)
         op = codes(sent["key"][self.unsure], sent["at"][self.unsure])
         happened = np.isin(op, op[self.seen[self.unsure]])
-        happened |= np.isin(sent["at"][self.unsure], list(more))
         self.committed = sent["type"] == OK
         self.committed[self.unsure[happened]] = True
 
@@ -293,7 +285,7 @@ def _counts(log: _Log) -> Iterator[list[int]]:
         yield np.bincount(keys, minlength=len(log.good)).tolist()
 
 
-def _counted(log: _Log, skips: Ints, more: frozenset[int]) -> list[Clean | Unsure]:
+def _counted(log: _Log, skips: Ints) -> list[Clean | Unsure]:
     good, sent = log.good, log.sent
     shared = log.unsure[sent["shared"][log.unsure]]
     by_key = partial(_by_key, sent["key"], sent["at"])
@@ -312,7 +304,7 @@ def _counted(log: _Log, skips: Ints, more: frozenset[int]) -> list[Clean | Unsur
         mine = frozenset(proven.get(key, ()))
         found.append(Clean(
             names, lacking, of_sends, answered, reads, ok_reads > 0, ends, alone_here, mine,
-            frozenset(apart.get(key, ())) - mine - more, linked.get(key, NONE),
+            frozenset(apart.get(key, ())) - mine, linked.get(key, NONE),
         ))  # fmt: skip
     return found
 

@@ -30,6 +30,7 @@ from maxq.checkers.core.columnar import (
     Arrays,
     Columnar,
     Dealing,
+    Groups,
     KeyArrays,
     Named,
     Unsure,
@@ -141,7 +142,8 @@ def keys_of(case: Case) -> Iterator[Key]:
     for key in case.by_rows:
         arrays = own.get(key)
         if arrays is not None:
-            yield Key(case, key, arrays, case.check.judge_columns(key, arrays, case.known))
+            (alone,) = case.check.judge_groups(Groups.of(key, arrays), case.known)
+            yield Key(case, key, arrays, alone)
         else:
             yield Key(case, key, None, Unsure())
 
@@ -174,7 +176,7 @@ class Workers:
         found: list[Any] = answers
         return found
 
-    def judged(self, keys: Sequence[Key]) -> list[tuple[Any, Any, Any]]:
+    def judged(self, keys: Sequence[Key]) -> list[Any]:
         """Of keys with arrays what is said of each in three pieces."""
         states = [b""] * len(keys)
         for n in range(PIECES):
@@ -250,17 +252,17 @@ def test_pieces_of_a_key_give_the_answer_of_the_whole_and_of_its_rows(
     with_arrays = [key for key in keys if key.arrays is not None]
     said: Counter[tuple[str, str]] = Counter()
     left = [key for key in keys if key.arrays is None]
-    for key, answers in zip(with_arrays, workers.judged(with_arrays), strict=True):
-        (alone, together, last), name = answers, key.case.name
-        assert type(alone) is type(together) is type(key.alone), (name, key.key)
-        if not isinstance(alone, Unsure):
-            assert alone == together == key.alone, (name, key.key)
-        said[name, "heard"] += key.key in key.case.more
-        if isinstance(last, Unsure):
+    for key, answer in zip(with_arrays, workers.judged(with_arrays), strict=True):
+        name, heard = key.case.name, key.key in key.case.more  # then its rows are judged
+        assert type(answer) is type(key.alone), (name, key.key)
+        if not isinstance(answer, Unsure):
+            assert answer == key.alone, (name, key.key)
+        said[name, "heard"] += heard
+        if isinstance(answer, Unsure) or heard:
             left.append(key)
         else:
             said[name, "sure"] += 1
-            assert last == key.case.by_rows[key.key], (name, key.key)
+            assert answer == key.case.by_rows[key.key], (name, key.key)
     for key, answer in zip(left, workers.by_rows(left), strict=True):
         said[key.case.name, "left"] += 1
         said[key.case.name, "wrong"] += key.case.wrong
