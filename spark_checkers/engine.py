@@ -5,12 +5,21 @@ survey, which brings back what is small; one that deals all other rows out by ke
 key; and those that fetch what shows findings. Only what is small reaches this process.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maxq.checkers.judgement.piecewise.asks import Ask, Deal, Each, Plan, Reread, Survey
+from maxq.checkers.judgement.piecewise.asks import (
+    Ask,
+    Deal,
+    Each,
+    Plan,
+    Reread,
+    Survey,
+    named,
+    silent,
+)
 from maxq.checkers.judgement.piecewise.by_columns import judging_of
 from maxq.checkers.judgement.piecewise.dealt import Judged, Request
 from maxq.histories.columns.outline import Outline
@@ -30,7 +39,9 @@ class Table(NamedTuple):
     request: Request
 
 
-def judge_on(spark: Any, tables: Mapping[str, Table]) -> dict[str, Judged]:
+def judge_on(
+    spark: Any, tables: Mapping[str, Table], begins: Callable[[str], None] = silent
+) -> dict[str, Judged]:
     """Judge runs with as many tasks as suit a session and the length of their tables; the rest as
     `judge_runs`.
 
@@ -42,11 +53,16 @@ def judge_on(spark: Any, tables: Mapping[str, Table]) -> dict[str, Judged]:
     rows = sum(rows_of(table.path) for table in tables.values())
     partitions = max(context.defaultParallelism, rows // ROWS_A_PARTITION)
     with failures():
-        return judge_runs(context, tables, tasks=tasks, partitions=partitions)
+        return judge_runs(context, tables, tasks=tasks, partitions=partitions, begins=begins)
 
 
 def judge_runs(
-    context: Any, tables: Mapping[str, Table], *, tasks: int, partitions: int
+    context: Any,
+    tables: Mapping[str, Table],
+    *,
+    tasks: int,
+    partitions: int,
+    begins: Callable[[str], None] = silent,
 ) -> dict[str, Judged]:
     """Judge runs, all in the same jobs.
 
@@ -55,13 +71,15 @@ def judge_runs(
         tables: by run.
         tasks: over how many tasks all pieces of all runs are dealt, at most.
         partitions: over how many tasks keys are dealt.
+        begins: hears of each step, for people.
 
     Raises:
         HistoryError: a row is no operation.
     """
     runs = {name: _Run(name, table, tasks // len(tables)) for name, table in tables.items()}
     with without_cycles():
-        while any(run.ask is not None for run in runs.values()):
+        while asks := [run.ask for run in runs.values() if run.ask is not None]:
+            begins(next(filter(None, map(named, asks)), ""))
             _answer(context, runs, tasks, partitions)
     return {name: run.judged for name, run in runs.items() if run.judged is not None}
 

@@ -63,6 +63,15 @@ def in_a_sentence(message: str) -> str:
     return f"Spark: {where}{why.strip() or 'the session ended'}{crashed}"
 
 
+def tasks_of(session: Any) -> str:
+    """How many tasks of the jobs that run are done; empty where none runs."""
+    tracker = session.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    done, every = (sum(getattr(s, n) for s in known) for n in ("numCompletedTasks", "numTasks"))
+    return f"{done:,} of {every:,} tasks" if known else ""
+
+
 def missing() -> str:
     """Why no session can be made here; empty if one can."""
     absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]

@@ -28,6 +28,7 @@ from maxq.harness.cli.show import described, show, without
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.run import judging, piecewise, rejudge, stored_run
+from maxq.harness.run.passes import Passes
 from maxq.harness.run.rejudge import FORMATS, JudgedFile, stored_history
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged
@@ -36,6 +37,7 @@ from maxq.histories.op import HistoryError
 from maxq.histories.store import StoredRun, write_whole
 from maxq.spark_checkers.session import LOCAL, missing
 
+FIRST_S = 3.0  # from then on a judgement says how far it is
 LOCAL_ENGINE, COLUMNS, SPARK = ENGINES = ("local", "columns", "spark")
 ELLE_JSON = "elle-json"  # a format of elle-cli's, for --model
 
@@ -293,7 +295,11 @@ def _check_run(
 ) -> Judged:
     with stored_run.held(run.resolve()) as ended:
         if judge is not None:
-            judged = piecewise.judge_run(run, judge, allow_truncated=allow_truncated)
+            passes = Passes()
+            with Ticker(passes.line, first_s=FIRST_S):
+                judged = piecewise.judge_run(
+                    run, judge, allow_truncated=allow_truncated, passes=passes
+                )
         else:
             judged = stored_run.judge_stored(run, allow_truncated=allow_truncated)
         judged = judged.with_power() if power else judged
@@ -346,7 +352,9 @@ def _check_file(
     with piecewise.source_of(path, allow_truncated=allow_truncated) as source:
         stored = rejudge.unread(path, source.report)
         _say_assumed(stored, source.concurrency())
-        judged = judge(source, checkers, context)
+        passes = Passes()
+        with Ticker(passes.line, first_s=FIRST_S):
+            judged = judge(source.with_progress(passes), checkers, context)
     stored = msgspec.structs.replace(stored, history=judged.history)
     found = rejudge.judged_file(stored, judged.results, named, judged.recoveries)
     return found.with_counterexamples(checkers)

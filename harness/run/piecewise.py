@@ -21,6 +21,7 @@ from maxq.checkers.judgement.piecewise import dealt
 from maxq.harness.contracts.environment import EnvironmentLost
 from maxq.harness.contracts.plugins import current
 from maxq.harness.run.judging import checkers_of, context_of
+from maxq.harness.run.passes import Passes
 from maxq.harness.run.rejudge import unknown_suffix
 from maxq.harness.run.stored_run import Judged, options_of
 from maxq.histories.history import History
@@ -40,12 +41,19 @@ KEPT_BYTES = 192 << 20
 class Source(NamedTuple):
     """A history on disk, found as `report` says: `batches` gives its rows, as often as it is
     called, and `timed` the same without what operations say, where that is quicker. `table` is the
-    events table that has them; None: there is none, and its rows are gone after its block."""
+    events table that has them; None: there is none, and its rows are gone after its block.
+    `passes` hears of each step of a judgement."""
 
     report: ReadReport
     batches: "Reading"
     timed: "Reading | None" = None
     table: Path | None = None
+    passes: Passes = Passes()
+
+    def with_progress(self, passes: Passes) -> "Source":
+        """The same, which says how far it is read."""
+        counted = passes.counted(self.batches, self.report.count)
+        return self._replace(batches=counted, passes=passes)
 
     def concurrency(self) -> int | None:
         """How many clients there were at a time; None of a table, which is not read for that."""
@@ -57,28 +65,31 @@ class Source(NamedTuple):
 JudgeSource = Callable[[Source, Sequence[Checker], Context], dealt.Judged]
 
 
-def judge_run(path: Path, judge: JudgeSource, *, allow_truncated: bool) -> Judged:
+def judge_run(
+    path: Path, judge: JudgeSource, *, allow_truncated: bool, passes: Passes | None = None
+) -> Judged:
     """Judge a stored run.
 
     Args:
         path: its folder.
         judge: `by_columns`, or `on_spark` with a master.
         allow_truncated: whether the readable part of a damaged history is enough.
+        passes: hears how far it is.
 
     Raises:
         HistoryError: the history is unreadable, or the options are.
         SparkMissing: there is no pyspark or no Java here.
     """
-    path = path.resolve()
+    path, passes = path.resolve(), passes or Passes()
     journal = path / JOURNAL
     if journal.exists() and (table := _table_of(path)) is not None:
         with suppress(HistoryError):  # a damaged table is no damaged history
-            return _judged(path, table_source(table), judge)
+            return _judged(path, table_source(table).with_progress(passes), judge)
     file = journal if journal.exists() else whole_table(path)
     if file is None:  # it died before its first operation
         return _judged(path, Source(unrecorded(path), lambda _: iter(())), judge)
     with source_of(file, allow_truncated=allow_truncated) as source:
-        return _judged(path, source, judge)
+        return _judged(path, source.with_progress(passes), judge)
 
 
 def _judged(path: Path, source: Source, judge: JudgeSource) -> Judged:
@@ -181,7 +192,8 @@ def by_columns(source: Source, checkers: Sequence[Checker], context: Context) ->
     from maxq.checkers.judgement.piecewise.by_columns import judge_batches  # numpy
 
     request = dealt.Request(checkers, context)
-    judged = judge_batches(source.batches, request, timed=source.timed)
+    begins = source.passes.begins
+    judged = judge_batches(source.batches, request, timed=source.timed, begins=begins)
     return judged if source.table is not None else _with_times(judged)
 
 
@@ -197,17 +209,21 @@ def on_spark(
 ) -> dealt.Judged:
     """Judge a history by tasks of Spark, which reads a table."""
     with _as_table(source) as table:
-        judged = _table_on_spark(table, dealt.Request(checkers, context), master)
+        request = dealt.Request(checkers, context)
+        judged = _table_on_spark(table, request, master, source.passes)
         return judged if source.table is not None else _with_times(judged)
 
 
-def _table_on_spark(table: Path, request: dealt.Request, master: str) -> dealt.Judged:
+def _table_on_spark(
+    table: Path, request: dealt.Request, master: str, passes: Passes
+) -> dealt.Judged:
     from maxq.spark_checkers.engine import Table, judge_on
 
     run = run_id_of(table)
     try:
         with session.spark_session(master) as spark:
-            return judge_on(spark, {run: Table(table, request)})[run]
+            passes.done_by(partial(session.tasks_of, spark))
+            return judge_on(spark, {run: Table(table, request)}, passes.begins)[run]
     except session.SparkFailed as error:
         raise EnvironmentLost(str(error)) from error
 

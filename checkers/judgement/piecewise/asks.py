@@ -46,6 +46,26 @@ class Reread(NamedTuple):
 
 
 Ask = Survey | Each | Deal | Reread
+
+
+def named(ask: Ask) -> str:
+    """What is done to answer, for people."""
+    match ask:
+        case Survey():
+            return "looking at all events"
+        case Deal(by_rows=True):
+            return "judging what may be wrong, event by event"
+        case Deal():
+            return "dealing events by queue, lock and broker set"
+        case Each():
+            return "looking up what findings name"
+    return ""
+
+
+def silent(step: str) -> None:
+    """Nobody wants to know what is done."""
+
+
 Plan = Generator[Ask, Any, T]
 
 

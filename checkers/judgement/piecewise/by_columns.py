@@ -9,7 +9,7 @@ something was found, what shows it is looked up (`maxq.checkers.judgement.piecew
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -23,6 +23,8 @@ from maxq.checkers.judgement.piecewise.asks import (
     Reread,
     Survey,
     carried_out,
+    named,
+    silent,
 )
 from maxq.checkers.judgement.piecewise.buckets import Buckets, buckets_for, whole
 from maxq.checkers.judgement.piecewise.dealt import (
@@ -45,7 +47,11 @@ MEMORY = 1 << 30  # bytes that rows dealt out may take at a time
 
 
 def judge_batches(
-    reading: Reading, request: Request, memory: int = MEMORY, timed: Reading | None = None
+    reading: Reading,
+    request: Request,
+    memory: int = MEMORY,
+    timed: Reading | None = None,
+    begins: Callable[[str], None] = silent,
 ) -> Judged:
     """Judge one history in this process.
 
@@ -54,6 +60,7 @@ def judge_batches(
         request: by whom it is judged.
         memory: in bytes, what rows that are dealt out may take at a time; the rest is in files.
         timed: gives the same without what operations say, if that takes less time.
+        begins: hears of each step, for people.
 
     Raises:
         HistoryError: a row is no operation.
@@ -62,13 +69,14 @@ def judge_batches(
     def answer(ask: Ask) -> Any:
         if isinstance(ask, Reread):
             return timed or reading
-        return _answer(reading, ask, memory)
+        begins(named(ask))
+        return _answer(reading, ask, memory, begins)
 
     with without_cycles():  # a quarter of the time of a large history
         return carried_out(judging_of(request), answer)
 
 
-def _answer(reading: Reading, ask: Ask, memory: int) -> Any:
+def _answer(reading: Reading, ask: Ask, memory: int, begins: Callable[[str], None] = silent) -> Any:
     match ask:
         case Survey():
             look = Surveyor()
@@ -77,16 +85,18 @@ def _answer(reading: Reading, ask: Ask, memory: int) -> Any:
             pieces = rows_of(reading, ask.outline, ask.pieces)
             return [ask.look(rows) for rows in pieces]
         case Deal():
-            return _dealt(reading, ask, buckets_for(ask.outline.rows, memory))
+            collected = _dealt(reading, ask, buckets_for(ask.outline.rows, memory))
+            begins("judging queues, locks and broker sets")
+            return whole(collected.judged())
 
 
-def _dealt(reading: Reading, ask: Deal, buckets: int) -> Found:
+def _dealt(reading: Reading, ask: Deal, buckets: int) -> Collected | Buckets:
     dealer = Dealer(ask.tasks, ask.held, by_rows=ask.by_rows)
     collected: Collected | Buckets
     collected = Collected(ask.tasks) if buckets == 1 else Buckets(ask.tasks, buckets)
     for number, rows in enumerate(rows_of(reading, ask.outline)):
         collected.take(number, dealer.read(rows))
-    return whole(collected.judged())
+    return collected
 
 
 def judging_of(request: Request) -> Plan[Judged]:
