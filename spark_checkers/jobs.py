@@ -113,12 +113,14 @@ def deal(
     Raises:
         HistoryError: a piece cannot be read.
     """
+    found: dict[str, OfTasks] = {run: {n: {} for n in of.tasks} for run, of in runs.items()}
+    if not parts:
+        return {run: whole(of) for run, of in found.items()}
     known = context.broadcast({run: pickle.dumps(dealt) for run, dealt in runs.items()})
     blobs = [pickle.dumps(part) for part in parts]
     asked = context.parallelize(blobs, min(tasks, len(blobs)))
     sent = asked.flatMap(partial(_sent, known, partitions))
     judged = sent.partitionBy(partitions, _itself).mapPartitions(partial(_judged, known))
-    found: dict[str, OfTasks] = {run: {n: {} for n in of.tasks} for run, of in runs.items()}
     for blob in judged.collect():
         answer = pickle.loads(blob)
         if isinstance(answer, HistoryError):

@@ -1,0 +1,86 @@
+"""Tables that are odd or damaged: Spark says of them what the other engine says."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from history_recorder import Recorder
+from spark_fixture import spark
+
+from maxq.harness.cli.main import run_cli
+from maxq.histories.parquet import open_table
+from maxq.histories.tables import EVENTS, events_table
+
+__all__ = ("spark",)  # the fixture; pytest finds it here
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+GROUP = 20  # rows
+
+
+def table(messages: int, *, times: int = 1) -> pa.Table:
+    """Sends of one queue, and one reader behind them; each row so many times."""
+    recorder = Recorder()
+    for offset in range(messages):
+        recorder.send(0, 10 + offset, offset)
+        recorder.poll(1, (offset, 10 + offset))
+    found = events_table(recorder.ops, run_id="r")
+    return pa.concat_tables([found] * times)
+
+
+def named(found: pa.Table, name: str, column: Any) -> pa.Table:
+    at = found.schema.get_field_index(name)
+    changed = found.set_column(at, pa.field(name, column.type), column)
+    return changed.replace_schema_metadata(EVENTS.metadata)
+
+
+def flipped(path: Path) -> None:
+    """One bit of the last row group's texts."""
+    chunk = pq.read_metadata(path).row_group(1).column(7)
+    at = chunk.data_page_offset + chunk.total_compressed_size - 5
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+CASES: dict[str, tuple[pa.Table, Callable[[Path], None] | None, int, str]] = {
+    "no event": (table(0), None, 2, "unknown"),
+    "one queue": (table(30), None, 0, "valid"),
+    "rows twice": (table(10, times=2), None, 2, "W1"),
+    "a column is missing": (table(10).drop_columns(["ext"]), None, 254, "no column ['ext']"),
+    "a number is a text": (
+        named(table(10), "index", table(10)["f"]), None, 254, "index is string, not a number"),
+    "another version": (
+        table(10).replace_schema_metadata({"maxq.schema": "0"}), None, 254, "schema version '0'"),
+    "a bit of a later row group": (table(10), flipped, 254, "rows 20 to 39"),
+    "cut": (table(10), cut, 254, "odd.parquet: "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_odd_table_is_said_to_be_so(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    found, damage, code, words = CASES[name]
+    path = tmp_path / "odd.parquet"
+    if found.schema.equals(EVENTS, check_metadata=True):
+        with open_table(path) as writer:
+            writer.write_table(found, row_group_size=GROUP)
+    else:
+        pq.write_table(found, path, row_group_size=GROUP)
+    if damage is not None:
+        damage(path)
+
+    said = {}
+    for engine in ("columns", "spark"):
+        arguments = ["check", str(path), "--workload", "queue", "-v", "--engine", engine]
+        assert run_cli(arguments) == code, engine
+        said[engine] = capsys.readouterr()
+    assert words in said["spark"].out + said["spark"].err
+    assert said["spark"].out == said["columns"].out
