@@ -40,13 +40,13 @@ COMPUTES: tuple[Check, ...] = (
         *("--timeout", "300", "--hypothesis-profile", "beside"),
     ),
 )
-# Campaigns take minutes: they run by `pytest -m campaign`, not at every change.
+# Campaigns take minutes: they run by `pytest -m campaign`, not at every change. One after the
+# other: two that meet the clock at a time are late, and then a verdict is unknown.
 BESIDE: tuple[Check, ...] = (
     ("pytest", "-m", f"real and {LATER}", *TWO, *AS_FOUND),
     ("pytest", "-m", "rocketmq and not campaign", *TWO, *AS_FOUND),
+    ("pytest", "-m", "(serial or spark) and not campaign", "--durations", "5"),
 )
-# A JVM that is starved for five minutes is no finding: Spark comes when these are over.
-LAST: Check = ("pytest", "-m", "(serial or spark) and not campaign", "--durations", "5")
 
 
 def ran(check: Check, out: IO[str] | None = None, before: Check = ()) -> bool:
@@ -66,31 +66,22 @@ def ran(check: Check, out: IO[str] | None = None, before: Check = ()) -> bool:
     return code == 0
 
 
-def aside(check: Check) -> tuple[list[Check], str]:
-    """Run a check; it, if it failed, and what it printed."""
-    with tempfile.TemporaryFile("w+", prefix="maxq-tests-") as out:
-        failed = [] if ran(check, out) else [check]
-        out.seek(0)
-        return failed, out.read()
-
-
-def beside(arguments: list[str]) -> list[tuple[list[Check], str]]:
-    """Run what meets the machine and its clock."""
-    with ThreadPoolExecutor(len(BESIDE)) as pool:
-        done = [*pool.map(aside, [(*check, *arguments) for check in BESIDE])]
-    return [*done, aside((*LAST, *arguments))]
-
-
 def main(arguments: list[str]) -> int:
     """Run all checks, also after one has failed; returns 1 if any has."""
-    computes = [(*check, *arguments) if check[0] == "pytest" else check for check in COMPUTES]
+    computes, checks = (
+        [(*check, *arguments) if check[0] == "pytest" else check for check in some]
+        for some in (COMPUTES, BESIDE)
+    )
     failed = [check for check in STATIC if not ran(check)]
-    with ThreadPoolExecutor(1) as pool:
-        others = pool.submit(beside, arguments)
+    with (
+        tempfile.TemporaryFile("w+", prefix="maxq-tests-") as out,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        beside = pool.submit(lambda: [check for check in checks if not ran(check, out)])
         failed += [check for check in computes if not ran(check, before=NICE)]
-        for failures, text in others.result():
-            failed += failures
-            sys.stdout.write(text)
+        failed += beside.result()
+        out.seek(0)
+        sys.stdout.writelines(out)
     names = ", ".join(" ".join(check[:3]) for check in failed)
     print(f"failed: {names}" if failed else "all checks passed", flush=True)
     return 1 if failed else 0

@@ -28,7 +28,7 @@ from maxq.harness.cli.show import described, show, without
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.run import judging, piecewise, rejudge, stored_run
-from maxq.harness.run.passes import Passes
+from maxq.harness.run.process.passes import Passes
 from maxq.harness.run.rejudge import FORMATS, JudgedFile, stored_history
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged

@@ -21,7 +21,7 @@ from maxq.checkers.judgement.piecewise import dealt
 from maxq.harness.contracts.environment import EnvironmentLost
 from maxq.harness.contracts.plugins import current
 from maxq.harness.run.judging import checkers_of, context_of
-from maxq.harness.run.passes import Passes
+from maxq.harness.run.process.passes import Passes
 from maxq.harness.run.rejudge import unknown_suffix
 from maxq.harness.run.stored_run import Judged, options_of
 from maxq.histories.history import History

@@ -2,7 +2,7 @@
 
 import re
 
-from maxq.harness.run.passes import Passes
+from maxq.harness.run.process.passes import Passes
 
 
 def test_a_step_says_how_many_events_it_has_read() -> None:
