@@ -11,10 +11,8 @@ start is measured on a table of a few rows, and taken off.
 """
 
 import argparse
-import ctypes
 import hashlib
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -36,7 +34,6 @@ COLUMNS, SPARK = "columns", "spark"
 MASTER = "local[2]"
 SMALL = 1_000  # events, of which judging takes no time
 LOOK_S = 0.1
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: the time of a JVM whose parent ended is counted here
 
 
 class Cost(NamedTuple):
@@ -78,35 +75,32 @@ def measured(engine: str, run: Path) -> Cost:
         RuntimeError: it failed.
     """
     words = [sys.executable, "-m", "benchmarks.spark", "--judge", engine, str(run)]
-    begun, before, peak, largest = time.monotonic(), _own_s(), 0.0, 0.0
+    begun, peak, largest = time.monotonic(), 0.0, 0.0
+    spent: dict[int, float] = {}  # of each process, as it was seen last
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(words, stdout=out, stderr=err)
         while process.poll() is None:
-            held = [*map(_pss_mib, below({process.pid}))]
+            seen = below({process.pid})
+            spent.update((pid, own_s) for pid in seen if (own_s := _own_s(pid)))
+            held = [*map(_pss_mib, seen)]
             peak, largest = max(peak, sum(held)), max(largest, max(held, default=0.0))
             time.sleep(LOOK_S)
         took = time.monotonic() - begun
-        _reap()
         for file in (out, err):
             file.seek(0)
         if process.returncode != 0:
             raise RuntimeError(f"{engine}: {err.read().decode()[-2000:]}")
         verdicts = out.read().decode().split()[-1]
-        return Cost(_own_s() - before, took, peak, largest, verdicts)
+        return Cost(sum(spent.values()), took, peak, largest, verdicts)
 
 
-def _own_s() -> float:
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
-
-
-def _reap() -> None:
-    """Wait for what the process left behind: its JVM ends when it does."""
+def _own_s(pid: int) -> float:
+    """The processor time of a process; 0 of one that is gone."""
     try:
-        while True:
-            os.waitpid(-1, 0)
-    except ChildProcessError:
-        return
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _pss_mib(pid: int) -> float:
@@ -152,7 +146,6 @@ def main() -> int:
         return 0
     if why := missing():
         parser.error(why)
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory(prefix="maxq-spark-") as folder:
         few = generated(SMALL, 1, Path(folder, "few"))
         bare, start = measured(COLUMNS, few), measured(SPARK, few)
