@@ -139,8 +139,11 @@ class _Run:
         return []
 
     def all_parts(self) -> list[Part]:
-        """All pieces, for rows to be dealt out."""
-        return self._parts(self.ask.outline, None) if isinstance(self.ask, Deal) else []
+        """The pieces of which rows are dealt out."""
+        match self.ask:
+            case Deal(outline=outline, pieces=pieces):
+                return self._parts(outline, None if pieces is None else frozenset(pieces))
+        return []
 
     def _parts(self, outline: Outline, wanted: frozenset[int] | None) -> list[Part]:
         found = []

@@ -65,8 +65,13 @@ class Groups(NamedTuple):
             yield key, {name: column[begin:end] for name, column in self.arrays.items()}
 
 
-class Unsure:
-    """The answer of `judge_groups` that leaves a key to its rows."""
+class Unsure(NamedTuple):
+    """The answer of `judge_groups` that leaves a key to its rows: to those of the operations with
+    some indices, of completions or of what never completed (None: to all). With what arrays have
+    found out, which `judge` gets as `more`."""
+
+    ops: tuple[int, ...] | None = None
+    more: Any = None
 
 
 UNSURE = Unsure()

@@ -20,7 +20,7 @@ Source: docs/spec/checkers.md 2.1 to 2.3.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -43,12 +43,12 @@ class Finding(NamedTuple):
 class Order(NamedTuple):
     """The dense order of one key."""
 
-    offsets: list[int]  # dense index -> offset
-    values: list[Value]  # dense index -> the value that represents it
-    place: dict[Value, int]  # value -> the last dense index that it represents
-    first: dict[Value, int]  # value -> smallest dense index over all values of each offset
-    last: dict[Value, int]
-    shown: list[int]  # dense index -> the operation that first showed the value there
+    offsets: Sequence[int]  # dense index -> offset
+    values: Sequence[Value]  # dense index -> the value that represents it
+    place: Mapping[Value, int]  # value -> the last dense index that it represents
+    first: Mapping[Value, int]  # value -> smallest dense index over all values of each offset
+    last: Mapping[Value, int]
+    shown: Sequence[int]  # dense index -> the operation that first showed the value there
 
     def delta(self, a: Value, b: Value) -> int:
         """How far b is behind a; 1 when either place is unknown."""
@@ -58,7 +58,7 @@ class Order(NamedTuple):
     def between(self, a: Value, b: Value) -> list[Value]:
         """The values strictly between, shortened."""
         low = self.place[a] + 1
-        return self.values[low : min(self.place[b], low + LISTED_MAX)]
+        return list(self.values[low : min(self.place[b], low + LISTED_MAX)])
 
 
 class KeyJudgement(NamedTuple):
@@ -81,13 +81,23 @@ def judge_key(log: KeyLog, proven: frozenset[int]) -> KeyJudgement:
     """
     places = _places(log, proven)
     order = _order(places)
-    findings = [
-        *_inconsistent_offsets(log.key, places, order),
-        *_duplicates(log.key, places),
-        *_bad_reads(log),
-        *_truncations(log),
-    ]
-    lost = list(_lost(log, proven, order))
+    twice = [*_inconsistent_offsets(log.key, places, order), *_duplicates(log.key, places)]
+    judged = judge_placed(log, proven, order, Reach(_passed(log, order), _starts(log)))
+    return judged._replace(findings=[*twice, *judged.findings])
+
+
+def judge_placed(log: KeyLog, proven: frozenset[int], order: Order, reach: "Reach") -> KeyJudgement:
+    """Find what is wrong with messages of which the places are known.
+
+    Args:
+        log: what is said of the messages that are asked about, and the confirmed ends that matter
+            to them.
+        proven: `info` operations that are known to have happened.
+        order: where all messages of the key are.
+        reach: from where to where its readers went.
+    """
+    findings = [*_bad_reads(log), *_truncations(log)]
+    lost = list(_lost(log, proven, order, reach))
     findings += lost
     gone = {f.detail["value"] for f in lost if f.name != "hidden-loss"}
     unseen = list(_unseen_sends(log))
@@ -113,17 +123,22 @@ def committed(sent: Sent, proven: frozenset[int]) -> bool:
 
 
 def _order(places: Places) -> Order:
-    order = Order(sorted(places), [], {}, {}, {}, [])
-    for at, offset in enumerate(order.offsets):
+    place: dict[Value, int] = {}
+    first: dict[Value, int] = {}
+    last: dict[Value, int] = {}
+    represent: list[Value] = []
+    shown: list[int] = []
+    offsets = sorted(places)
+    for at, offset in enumerate(offsets):
         values = places[offset]
         chosen = min(values, key=_rank) if len(values) > 1 else next(iter(values))
-        order.values.append(chosen)
-        order.shown.append(values[chosen])
-        order.place[chosen] = at
+        represent.append(chosen)
+        shown.append(values[chosen])
+        place[chosen] = at
         for value in values:
-            order.first.setdefault(value, at)
-            order.last[value] = at
-    return order
+            first.setdefault(value, at)
+            last[value] = at
+    return Order(offsets, represent, place, first, last, shown)
 
 
 def _rank(value: Value) -> tuple[bool, Value]:
@@ -246,7 +261,7 @@ def _last_seen(log: KeyLog) -> dict[Value, int]:
     return {r.value: r.op for r in log.read if r.ok}
 
 
-class _Passed(NamedTuple):
+class Passed(NamedTuple):
     """From where to where a run of reading went, by dense index."""
 
     start: int
@@ -254,27 +269,38 @@ class _Passed(NamedTuple):
     op: int  # the operation that read at `bound`
 
 
-def _passed(log: KeyLog, order: Order) -> list[_Passed]:
-    runs: dict[int, _Passed] = {}
+class Reach(NamedTuple):
+    """What the runs of reading of a key passed, the widest first; and the offset at which each
+    began, -1 for the start of the log."""
+
+    passed: list[Passed]
+    starts: Mapping[int, int]
+
+
+def _passed(log: KeyLog, order: Order) -> list[Passed]:
+    runs: dict[int, Passed] = {}
     for r in log.read:
         at = order.first.get(r.value)
         if not r.ok or at is None:
             continue
         old = runs.get(r.run)
         if old is None:
-            runs[r.run] = _Passed(-1 if log.runs[r.run].from_start else at, at, r.op)
+            runs[r.run] = Passed(-1 if log.runs[r.run].from_start else at, at, r.op)
         elif at > old.bound or at < old.start:
             bound, op = (at, r.op) if at > old.bound else (old.bound, old.op)
-            runs[r.run] = _Passed(min(old.start, at), bound, op)
-    # Widest first, so the same run proves every loss that it can.
-    return sorted(runs.values(), key=lambda p: (p.start - p.bound, p.op))
+            runs[r.run] = Passed(min(old.start, at), bound, op)
+    return widest_first(runs.values())
 
 
-def _lost(log: KeyLog, proven: frozenset[int], order: Order) -> Iterator[Finding]:
+def widest_first(passed: Iterable[Passed]) -> list[Passed]:
+    """In this order the same run proves every loss that it can."""
+    return sorted(passed, key=lambda p: (p.start - p.bound, p.op))
+
+
+def _lost(log: KeyLog, proven: frozenset[int], order: Order, reach: Reach) -> Iterator[Finding]:
     seen = _last_seen(log)
-    passed = _passed(log, order)
+    passed, starts = reach
     bound = max((p.bound for p in passed), default=-1)
-    starts = _starts(log)
     complete = rereads(log)
     for s in log.sent:
         if not committed(s, proven):
@@ -297,7 +323,7 @@ def _ended_without(
     sent: Sent,
     seen: dict[Value, int],
     complete: list[Reread],
-    starts: dict[int, int],
+    starts: Mapping[int, int],
 ) -> End | None:
     """The confirmed end of the log that proves a message is not in it."""
     if sent.type != "ok" or not log.ends:

@@ -14,7 +14,7 @@ on several keys show is put together from what each key says of them (`circles`)
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -47,13 +47,14 @@ from maxq.checkers.messages.circles import (
     circles,
     links_of,
 )
-from maxq.checkers.messages.excuses import WHATEVER, Excuses
+from maxq.checkers.messages.excuses import WHATEVER, Excuses, passages, rests_on
 from maxq.checkers.messages.log_order import OrderFold
 from maxq.checkers.messages.shown_order import ORDER, out_of_order
 from maxq.histories.history import History
 
 if TYPE_CHECKING:
     from maxq.checkers.core.columnar import Dealing, Groups, Unsure
+    from maxq.checkers.messages.arrays.log_suspects import Suspect
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
@@ -120,8 +121,16 @@ class Durability(KeyedChecker):
         return steps_said(event, known.healed)
 
     def judge(
-        self, key: int, rows: Sequence[Step], known: LogFacts, more: frozenset[int] | None = None
+        self,
+        key: int,
+        rows: Sequence[Step],
+        known: LogFacts,
+        more: "frozenset[int] | Suspect | None" = None,
     ) -> KeyVerdict:
+        ops = {row.at: row for row in rows if isinstance(row, LogOp)}
+        excuses = Excuses(ops, known.unrest)
+        if more is not None and not isinstance(more, frozenset):
+            return _of_suspect(more, excuses)
         steps = steps_of(rows, known)
         log = read_key(key, steps, known)
         mine = proven_by(log)
@@ -130,18 +139,22 @@ class Durability(KeyedChecker):
         fold = OrderFold(key, judged.order)
         order = [found for step in steps for found in fold.step(step)] if self.orders else []
         order += list(out_of_order(key, steps, order)) if self.orders else []
-        ops = [row for row in rows if isinstance(row, LogOp)]
-        shared = frozenset(op.at for op in ops if op.shared and op.sent and op.type == "info")
-        excuses = Excuses(steps, judged.order, known, log.expired)
+        shared = frozenset(
+            op.at for op in ops.values() if op.shared and op.sent and op.type == "info"
+        )
         aged = Aged(steps, judged.order, known, log.expired)
-        findings = [excuses.marked(f) for f in judged.findings if not aged.explains(f)]
-        found = [*findings, *(excuses.marked(f) for f in order if not aged.explains(f))]
+        went = dict(passages(steps, judged.order, plain=known.plain))
+
+        def reached(reader: int, place: int) -> Sequence[int] | None:
+            return went[reader].reached(place) if reader in went else None
+
+        def marked(finding: Finding) -> Finding:
+            return excuses.marked(finding, rests_on(finding, judged.order, reached, log.expired))
+
+        findings = [marked(f) for f in judged.findings if not aged.explains(f)]
         return KeyVerdict(
-            findings=_tellable(found),
-            names=Counter((f.name, f.inexcusable) for f in found),
-            lost=_shown_by(findings),
+            **_found_of(findings, [marked(f) for f in order if not aged.explains(f)]),
             unseen=judged.unseen,
-            gone=len({f.detail["value"] for f in findings if f.name == "truncation"}),
             sent=len(log.sent),
             acknowledged=sum(s.type == "ok" for s in log.sent),
             read=len(log.read),
@@ -150,7 +163,7 @@ class Durability(KeyedChecker):
             proven_alone=len(mine - shared),
             proven=mine & shared,
             unproven=shared - proven,
-            links=links_of(log, ops, judged.order, proven),
+            links=links_of(log, [*ops.values()], judged.order, proven),
         )
 
     def columns(self, rows: "Rows", chosen: "Ints", known: LogFacts) -> "Dealing":
@@ -159,13 +172,13 @@ class Durability(KeyedChecker):
         return log_elements.elements(rows, chosen, known)
 
     def judge_groups(self, groups: "Groups", known: LogFacts) -> "list[KeyVerdict | Unsure]":
-        from maxq.checkers.messages.arrays import log_clean
+        from maxq.checkers.messages.arrays.log_clean import clean
+        from maxq.checkers.messages.arrays.log_table import Clean
 
-        answers = log_clean.clean(groups, known, orders=self.orders)
         return [
             KeyVerdict(findings=[], lost={}, gone=0, **answer._asdict())
-            if isinstance(answer, log_clean.Clean) else answer
-            for answer in answers
+            if isinstance(answer, Clean) else answer
+            for answer in clean(groups, known, orders=self.orders)
         ]  # fmt: skip
 
     def again(self, results: Mapping[int, KeyVerdict]) -> Mapping[int, frozenset[int]]:
@@ -208,6 +221,26 @@ class Durability(KeyedChecker):
         lost = {at: [f"{CLAIMS[n]} {n}" for n in names]
                 for v in results.values() for at, names in v.lost.items()}  # fmt: skip
         return msgspec.structs.replace(verdict, harms=losses(history, lost))
+
+
+def _found_of(findings: list[Finding], orders: list[Finding]) -> dict[str, Any]:
+    """What `KeyVerdict` says of findings, on messages and on the order of processes."""
+    return {
+        "findings": _tellable([*findings, *orders]),
+        "names": Counter((f.name, f.inexcusable) for f in (*findings, *orders)),
+        "lost": _shown_by(findings),
+        "gone": len({f.detail["value"] for f in findings if f.name == "truncation"}),
+    }
+
+
+def _of_suspect(suspect: "Suspect", excuses: Excuses) -> KeyVerdict:
+    """What arrays found, now that it is known who answered."""
+    found = [*suspect.findings, *suspect.orders]
+    marked = [excuses.marked(f, rests) for f, rests in zip(found, suspect.rests, strict=True)]
+    count = len(suspect.findings)
+    more = _found_of(marked[:count], marked[count:])
+    more["names"] |= suspect.clean.names  # of one finding, and of gaps that are allowed
+    return KeyVerdict(**{**suspect.clean._asdict(), **more, "unseen": suspect.unseen})
 
 
 def _tellable(found: Iterable[Finding]) -> list[Finding]:

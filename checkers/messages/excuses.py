@@ -11,10 +11,11 @@ and where the message was old enough to be deleted by then, it proves nothing ei
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from maxq.checkers.evidence.log import LogFacts, LogOp, Step
+from maxq.checkers.evidence.log import LogOp, Step
 from maxq.checkers.evidence.log_key import Finding, Order
+from maxq.checkers.evidence.reigns import Unrest
 from maxq.checkers.evidence.stores.trims import Expiry, first_young
 
 WHATEVER = "S16"  # the claim that every setting makes
@@ -53,39 +54,61 @@ class Passage:
         return self._at[first : first + 1]
 
 
+# Of a poll and a place: which poll of its run of reading first came there; None: of it nothing is
+# known.
+Reached = Callable[[int, int], Sequence[int] | None]
+
+
+def rests_on(
+    finding: Finding, order: Order, reached: Reached, expired: Sequence[Expiry] = ()
+) -> Sequence[int]:
+    """The operations that must have been answered by one master for a finding to be inexcusable,
+    beside its own: those that show in which order the log holds what it compares, or by which a
+    reader went past what is lost. `UNKNOWN_OP` where that is not known.
+
+    Args:
+        finding: what was found.
+        order: the log of its key.
+        reached: how far its readers had come.
+        expired: what of the log may be deleted, from when on.
+    """
+    if finding.name not in WITHIN or finding.name == "inconsistent-offsets":
+        return ()
+    if finding.name in READER:
+        place = finding.detail.get("index")
+        by = None if place is None else reached(finding.detail[READER[finding.name]], place)
+        if place is None or by is None:
+            return (UNKNOWN_OP,)
+        offset = order.offsets[place] if expired else 0
+        return (UNKNOWN_OP,) if any(offset < first_young(expired, at) for at in by) else by
+    values = finding.detail.get("values")
+    if not isinstance(values, list):
+        return ()
+    places = [order.place[v] for v in values if v in order.place]
+    return order.shown[min(places) : max(places) + 1] if len(places) == len(values) else ()
+
+
 class Excuses:
     """Of one key.
 
     Args:
-        steps: what is said of it, in order.
-        order: its log.
-        facts: of the whole history.
-        expired: what of it may be deleted, from when on.
+        ops: its operations, by index; those on which findings rest are enough.
+        unrest: when another master may have been elected.
     """
 
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        order: Order,
-        facts: LogFacts,
-        expired: Sequence[Expiry] = (),
-    ) -> None:
-        self._expired = expired
-        self._ops = {step.at: step for step in steps if isinstance(step, LogOp)}
-        self._passages = dict(passages(steps, order, plain=facts.plain))
-        self._order = order
-        self._unrest = facts.unrest
+    def __init__(self, ops: Mapping[int, LogOp], unrest: Unrest) -> None:
+        self._ops = ops
+        self._unrest = unrest
 
-    def marked(self, finding: Finding) -> Finding:
+    def marked(self, finding: Finding, rests: Iterable[int]) -> Finding:
         """The same, with whether no setting excuses it."""
         name = finding.name
-        sure = name in ALWAYS or (name in WITHIN and self._of_one_reign(finding))
+        sure = name in ALWAYS or (name in WITHIN and self._of_one_reign({*finding.ops, *rests}))
         return finding._replace(inexcusable=True) if sure else finding
 
-    def _of_one_reign(self, finding: Finding) -> bool:
-        """Whether everything that a finding rests on was answered by one master that led all the
-        while."""
-        rows = [self._ops.get(at) for at in {*finding.ops, *self._showed(finding)}]
+    def _of_one_reign(self, ops: Iterable[int]) -> bool:
+        """Whether everything was answered by one master that led all the while."""
+        rows = [self._ops.get(at) for at in ops]
         answers = [(r.begun, r.at, r.node, r.broker) for r in rows if r is not None]
         homes = {node for _, _, node, _ in answers}
         home = next(iter(homes)) if len(homes) == 1 else None
@@ -94,25 +117,6 @@ class Excuses:
         low, high = min(a[0] for a in answers), max(a[1] for a in answers)
         masters = self._unrest.led_by(home, low, high)
         return all(broker in masters for _, _, _, broker in answers)
-
-    def _showed(self, finding: Finding) -> Iterable[int]:
-        """The operations by which the order is known of what a finding compares, or by which a
-        reader went past what is lost."""
-        if finding.name in READER:
-            place = finding.detail.get("index")
-            passage = self._passages.get(finding.detail[READER[finding.name]])
-            if place is None or passage is None:
-                return (UNKNOWN_OP,)
-            reached, offset = passage.reached(place), self._order.offsets[place]
-            old = any(offset < first_young(self._expired, at) for at in reached)
-            return (UNKNOWN_OP,) if old else reached
-        values = finding.detail.get("values")
-        if finding.name == "inconsistent-offsets" or not isinstance(values, list):
-            return ()
-        places = [self._order.place[v] for v in values if v in self._order.place]
-        if len(places) < len(values):
-            return ()
-        return self._order.shown[min(places) : max(places) + 1]
 
 
 def passages(steps: Sequence[Step], order: Order, *, plain: bool) -> Iterator[tuple[int, Passage]]:

@@ -49,9 +49,9 @@ class OrderFold:
         values = [e.value for e in op.polled]
         before = self._read.get(op.process)
         if before is not None:
-            yield from _external("poll", op, key, order, before, values[0])
+            yield from external("poll", op.at, key, order, before, values[0])
         for a, b in pairwise(values):
-            yield from _internal("poll", op, key, order, (a, b), skip=key not in op.rebalanced)
+            yield from internal("poll", op.at, key, order, (a, b), skip=key not in op.rebalanced)
         if op.type == "ok":
             self._read[op.process] = (values[-1], op.at)
 
@@ -60,37 +60,49 @@ class OrderFold:
         values = [e.value for e in op.sent]
         before = self._sent.get(op.process)
         if before is not None:
-            found = _external("send", op, key, order, before, values[0])
-            yield from (f for f in found if f.name == "nonmonotonic-send")
+            yield from external("send", op.at, key, order, before, values[0])
         for a, b in pairwise(values):
             # A gap between two sends of a transaction is another process's message: allowed.
-            yield from _internal("send", op, key, order, (a, b), skip=True)
+            yield from internal("send", op.at, key, order, (a, b))
         self._sent[op.process] = (values[-1], op.at)
 
 
-def _external(
-    kind: str, op: LogOp, key: int, order: Order, before: tuple[Value, int], value: Value
+def external(
+    kind: str, at: int, key: int, order: Order, before: tuple[Value, int], value: Value
 ) -> Iterator[Finding]:
+    """What is wrong between the last message of one operation of a process and the first of its
+    next; between two sends a gap is another process's message.
+
+    Args:
+        kind: poll or send.
+        at: the later operation.
+        key: the queue.
+        order: its log.
+        before: the last message, and the operation that it came with.
+        value: the first of the later one.
+    """
     old, old_op = before
     delta = order.delta(old, value)
-    if delta == 1:
+    if delta == 1 or (delta > 1 and kind == "send"):
         return
     detail: dict[str, Any] = {"key": key, "values": [old, value], "delta": delta}
-    detail["ops"] = [old_op, op.at]
+    detail["ops"] = [old_op, at]
     if delta > 1:
         detail["skipped"] = order.between(old, value)
     name = f"{kind}-skip" if delta > 1 else f"nonmonotonic-{kind}"
-    yield Finding(name, key, (old_op, op.at), detail)
+    yield Finding(name, key, (old_op, at), detail)
 
 
-def _internal(
-    kind: str, op: LogOp, key: int, order: Order, pair: tuple[Value, Value], *, skip: bool
+def internal(
+    kind: str, at: int, key: int, order: Order, pair: tuple[Value, Value], *, skip: bool = True
 ) -> Iterator[Finding]:
+    """What is wrong between two messages of one operation that follow one another; `skip`: a gap
+    is."""
     delta = order.delta(*pair)
     if delta == 1 or (delta > 1 and not skip):
         return
-    detail: dict[str, Any] = {"key": key, "values": list(pair), "delta": delta, "op": op.at}
+    detail: dict[str, Any] = {"key": key, "values": list(pair), "delta": delta, "op": at}
     if delta > 1:
         detail["skipped"] = order.between(*pair)
     name = f"int-{kind}-skip" if delta > 1 else f"int-nonmonotonic-{kind}"
-    yield Finding(name, key, (op.at,), detail)
+    yield Finding(name, key, (at,), detail)

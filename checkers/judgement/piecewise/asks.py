@@ -32,13 +32,15 @@ class Each(NamedTuple):
 
 
 class Deal(NamedTuple):
-    """What each key of some tasks comes to (`Found`), `UNSURE` where arrays cannot say. `held` are
-    operations that need not be read once more, by index; `by_rows`: without arrays."""
+    """What each key of some tasks comes to (`Found`), `Unsure` where arrays cannot say. `held` are
+    operations that need not be read once more, by index; `by_rows`: without arrays; `pieces` are
+    those that are read (None: all)."""
 
     tasks: Mapping[str, Task]
     outline: Outline
     held: Mapping[int, Op]
     by_rows: bool = False
+    pieces: list[int] | None = None
 
 
 class Reread(NamedTuple):

@@ -9,9 +9,11 @@ something was found, what shows it is looked up (`maxq.checkers.judgement.piecew
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from maxq.checkers.core.columnar import Unsure
 from maxq.checkers.core.keyed import BULK, events_of
@@ -85,16 +87,18 @@ def _answer(reading: Reading, ask: Ask, memory: int, begins: Callable[[str], Non
             pieces = rows_of(reading, ask.outline, ask.pieces)
             return [ask.look(rows) for rows in pieces]
         case Deal():
-            collected = _dealt(reading, ask, buckets_for(ask.outline.rows, memory))
+            collected = _dealt(reading, ask, memory)
             begins("judging queues, locks and broker sets")
             return whole(collected.judged())
 
 
-def _dealt(reading: Reading, ask: Deal, buckets: int) -> Collected | Buckets:
+def _dealt(reading: Reading, ask: Deal, memory: int) -> Collected | Buckets:
+    few = ask.pieces is not None  # of which not all rows are wanted
+    buckets = 1 if few else buckets_for(ask.outline.rows, memory)
     dealer = Dealer(ask.tasks, ask.held, by_rows=ask.by_rows)
     collected: Collected | Buckets
     collected = Collected(ask.tasks) if buckets == 1 else Buckets(ask.tasks, buckets)
-    for number, rows in enumerate(rows_of(reading, ask.outline)):
+    for number, rows in enumerate(rows_of(reading, ask.outline, ask.pieces)):
         collected.take(number, dealer.read(rows))
     return collected
 
@@ -138,26 +142,47 @@ def _found(
     dealt_out = {name: task for name, task in judging.tasks.items() if name not in held}
     found: dict[str, dict[Any, Any] | Exception] = {**_of_small(held, small)}
     found |= yield Deal(dealt_out, outline, known)
-    unsure = {name: keys for name in dealt_out if (keys := _unsure(found[name]))}
-    if not unsure:
-        return found
-    tasks = {n: dealt_out[n]._replace(more=dict.fromkeys(keys)) for n, keys in unsure.items()}
-    by_rows: Found = yield Deal(tasks, outline, known, by_rows=True)
-    for name, more in by_rows.items():
-        sure = found[name]
-        if isinstance(more, dict) and isinstance(sure, dict):
-            rest = {key: one for key, one in sure.items() if not isinstance(one, Unsure)}
-            found[name] = dict(sorted({**rest, **more}.items()))
-        else:
-            found[name] = more
+    for asked in _left(dealt_out, found, outline, known):
+        more: Found = yield asked
+        found |= {name: _with(found[name], own) for name, own in more.items()}
     return found
 
 
-def _unsure(results: dict[Any, Any] | Exception) -> list[Any]:
+def _left(
+    tasks: Mapping[str, Task], found: Found, outline: Outline, known: Mapping[int, Op]
+) -> Iterator[Deal]:
+    """What is left to rows: to those of few operations, and to all."""
+    unsure = {name: keys for name in tasks if (keys := _unsure(found[name]))}
+    few: dict[str, Task] = {}
+    all_rows: dict[str, Task] = {}
+    wanted = set[int]()
+    for name, keys in unsure.items():
+        some = {key: one for key, one in keys.items() if one.ops is not None}
+        if some:
+            ops = np.unique(np.concatenate([np.array(one.ops, np.int64) for one in some.values()]))
+            more = {key: one.more for key, one in some.items()}
+            few[name] = tasks[name]._replace(more=more, only=ops)
+            wanted.update(ops.tolist())
+        if rest := [key for key in keys if key not in some]:
+            all_rows[name] = tasks[name]._replace(more=dict.fromkeys(rest))
+    if few:
+        yield Deal(few, outline, known, by_rows=True, pieces=outline.pieces_of(wanted))
+    if all_rows:
+        yield Deal(all_rows, outline, known, by_rows=True)
+
+
+def _with(found: Any, more: Any) -> Any:
+    """What was found of keys, with what their rows say; or what went wrong."""
+    if isinstance(found, Exception) or isinstance(more, Exception):
+        return found if isinstance(found, Exception) else more
+    return dict(sorted({**found, **more}.items()))
+
+
+def _unsure(results: dict[Any, Any] | Exception) -> dict[Any, Unsure]:
     """The keys that are left to their rows."""
     if isinstance(results, Exception):
-        return []
-    return [key for key, one in results.items() if isinstance(one, Unsure)]
+        return {}
+    return {key: one for key, one in results.items() if isinstance(one, Unsure)}
 
 
 def _of_small(tasks: Mapping[str, Task], small: Small) -> Found:

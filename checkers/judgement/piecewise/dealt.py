@@ -20,6 +20,7 @@ from maxq.checkers.core.keyed import BULK, Dealt, Keyed
 from maxq.checkers.judgement.grounds import Ticks, standing
 from maxq.checkers.judgement.runner import Results, judged_by
 from maxq.checkers.replication.replicas import keys_of
+from maxq.histories.columns.scan import Ints
 from maxq.histories.history import NEVER_REASSIGNED, Breach, PartHistory, Reassigned
 from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.op import HistoryError, Op
@@ -30,11 +31,13 @@ Found = Mapping[str, dict[Any, Any] | Exception]  # by task: each key's result, 
 
 
 class Task(NamedTuple):
-    """One check of one run. `more` restricts it to those keys, with what they need to know."""
+    """One check of one run. `more` restricts it to those keys, with what they need to know; `only`
+    to operations with these indices, ascending."""
 
     check: Dealt[Any, Any, Any]
     known: Any
     more: Mapping[Any, Any] | None = None
+    only: Ints | None = None
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,8 @@ def _chosen(rows: Rows, task: Task) -> Ints:
 def _wanted(rows: Rows, task: Task) -> Ints:
     """Those that may say something of the keys that are asked for."""
     chosen, check = _chosen(rows, task), task.check
+    if task.only is not None:
+        return chosen[np.isin(rows.index[chosen], task.only)]
     if task.more is not None and isinstance(check, Columnar):
         return touching(check.columns(rows, chosen, task.known), frozenset(task.more))
     return check.sift(rows, chosen, task.known) if isinstance(check, Sifted) else chosen
@@ -193,7 +195,7 @@ class Collected:
                     own.setdefault(key, []).extend(more)
 
     def judged(self) -> dict[str, dict[Any, Any] | Failed]:
-        """Each key's result, by task, `UNSURE` where arrays cannot say; or why there is none. Once:
+        """Each key's result, by task, `Unsure` where arrays cannot say; or why there is none. Once:
         what was collected is given away."""
         found: dict[str, dict[Any, Any] | Failed] = {}
         for name, task in self._tasks.items():

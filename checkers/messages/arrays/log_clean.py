@@ -2,51 +2,36 @@
 
 The conditions are those of `log_key`, `log_order` and `log`, each turned round: no offset holds two
 values, no value has two offsets, each reader went forward one by one, whatever was acknowledged
-was read later or nobody had passed it. Where one does not hold, or is not cheap to decide, the key
-is left to its rows. Small keys are judged together: each condition is one look at the elements of
-all, and says of which keys it does not hold.
+was read later or nobody had passed it. Small keys are judged together: each condition is one look
+at the elements of all.
+
+Where every value has one place in its log, a condition that does not hold is one of few messages:
+`log_suspects` says what is wrong with them. Where one has none, or is not cheap to decide, the key
+is left to its rows.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
-from maxq.checkers.core.columnar import UNSURE, Arrays, Groups, Unsure
-from maxq.checkers.core.groups import before, chosen, codes, order_in, running_max, starts
+from maxq.checkers.core.columnar import UNSURE, Groups, Unsure
+from maxq.checkers.core.groups import before, chosen, codes, order_in, running_max
 from maxq.checkers.evidence.log import LogFacts
-from maxq.checkers.messages.arrays.log_runs import ENDED, POLLED, SENT, Runs, runs_of
+from maxq.checkers.messages.arrays.log_runs import Runs
+from maxq.checkers.messages.arrays.log_suspects import suspected
+from maxq.checkers.messages.arrays.log_table import IN_ORDER, Clean, InOrder, Log
 from maxq.checkers.messages.circles import NONE, Links, links
-from maxq.histories.columns.messages import NO_OFFSET
-from maxq.histories.columns.rows import FAIL, INFO, OK
-from maxq.histories.columns.scan import Ints, Mask, distinct, order_of
+from maxq.histories.columns.rows import FAIL, OK
+from maxq.histories.columns.scan import Ints, distinct, order_of
 
 TOGETHER = 1 << 18  # elements of keys that are judged together, if there are several
-_SENT = ("key", "at", "begun", "value", "offset", "type", "shared", "mixed")
-_READ = ("key", "at", "value", "offset", "type", "mixed")
-_ENDS = ("key", "at", "begun", "value")
-
-
-class Clean(NamedTuple):
-    """What is counted of a key of which nothing is wrong, as `KeyVerdict` has it."""
-
-    names: Counter[tuple[str, bool]]
-    unseen: int
-    sent: int
-    acknowledged: int
-    read: int
-    ok_read: bool
-    ends: int
-    proven_alone: int
-    proven: frozenset[int]
-    unproven: frozenset[int]
-    links: Links
 
 
 def clean(groups: Groups, known: LogFacts, *, orders: bool) -> list[Clean | Unsure]:
-    """The counts of each key of which nothing is wrong; or `UNSURE`.
+    """The counts of each key of which nothing is wrong; or `Unsure`, with a `Suspect` where few
+    rows are enough.
 
     Args:
         groups: the elements of each key.
@@ -73,110 +58,39 @@ def _clean(groups: Groups, known: LogFacts, *, orders: bool) -> list[Clean | Uns
     a = {"key": groups.number, **groups.arrays}
     if a["open"].any():  # what never completed comes last
         a = chosen(a, order_of(2 * a["key"] + a["open"]))
-    log = _Log(a, good)
+    log = Log(a, good)
     if not log.told_once():
-        log = _Log(a, good)
+        log = Log(a, good)
     log.settle()
-    if good.any():
-        _read_well(log)
-        runs = runs_of(log.elements, known)
-        _not_passed(log, runs)
-        _still_there(log, runs, known)
-    skips = _in_order(log, runs) if orders and good.any() else np.zeros(0, np.int64)
-    return _counted(log, skips)
+    if not good.any():
+        return [UNSURE] * len(good)
+    _read_well(log)
+    runs = log.cut(known)
+    _not_passed(log, runs)
+    _still_there(log, runs, known)
+    order = _in_order(log, runs) if orders else IN_ORDER
+    counted = _counted(log, order.gaps)
+    for at in np.flatnonzero(log.doubted_keys(order)).tolist():
+        own = counted[at]
+        if isinstance(own, Clean):
+            counted[at] = suspected(log, order, (at, groups.keys[at]), known, own)
+    return counted
 
 
-class _Log:
-    """The elements of keys that are `good` so far, each kind by itself, and the order of each log.
-
-    By value, in order of keys and values: `key`, `last_seen` (the last ok poll that returned it,
-    -1: none), `offset` and `dense` (its place in its log, both -1 where it has none). Of each send
-    `seen` is whether an ok poll returned it; `writer` is the value of each read.
-    """
-
-    def __init__(self, a: Arrays, good: Mask) -> None:
-        self.good = good
-        self.elements = a = a if good.all() else chosen(a, good[a["key"]])
-        self.is_sent, self.is_read, self.is_end = (
-            a["kind"] == kind for kind in (SENT, POLLED, ENDED)
-        )
-        sent = self.sent = {name: a[name][self.is_sent] for name in _SENT}
-        read = self.read = {name: a[name][self.is_read] for name in _READ}
-        self.ends = {name: a[name][self.is_end] for name in _ENDS}
-        self.order = order_in(sent["key"], sent["value"])
-        self.key, self.values = sent["key"][self.order], sent["value"][self.order]
-        self.number = np.empty(len(self.order), np.int64)  # of each send's value
-        self.number[self.order] = np.arange(len(self.order))
-        self.writer = self._writers()
-        self.last_seen = np.full(len(self.values), -1, np.int64)
-        self.ok = read["type"] == OK
-        shown = self.ok & (self.writer >= 0)
-        np.maximum.at(self.last_seen, self.writer[shown], read["at"][shown])
-        self.seen = self.last_seen[self.number] >= 0
-        self.unsure = np.flatnonzero(sent["type"] == INFO)
-        op = codes(sent["key"][self.unsure], sent["at"][self.unsure])
-        happened = np.isin(op, op[self.seen[self.unsure]])
-        self.committed = sent["type"] == OK
-        self.committed[self.unsure[happened]] = True
-
-    def _writers(self) -> Ints:
-        """Which value each read has, of those that were sent; -1: it was not."""
-        key, value = self.read["key"], self.read["value"]
-        if not len(self.values):
-            return np.full(len(value), -1, np.int64)
-        count, first = before(self.key, self.values, key, value)
-        at = np.minimum(first + count, len(self.values) - 1)
-        return np.where((self.values[at] == value) & (self.key[at] == key), at, -1)
-
-    def blame(self, keys: Ints) -> None:
-        """These keys are not good."""
-        self.good[keys] = False
-
-    def told_once(self) -> bool:
-        """Whether every value has one sender, and every poll shows what was sent, with an offset;
-        of each key."""
-        key = self.key
-        self.blame(key[1:][(self.values[1:] == self.values[:-1]) & (key[1:] == key[:-1])])
-        strange = self.read["key"][(self.read["offset"] < 0) | (self.writer < 0)]
-        self.blame(strange)
-        return bool(self.good[self.elements["key"]].all())
-
-    def settle(self) -> None:
-        """Put each log in order: every value must have one offset, and every offset one value."""
-        sent, read = self.sent, self.read
-        # An offset of each value, by the reads; then by the sends that know it.
-        self.offset = np.full(len(self.values), NO_OFFSET, np.int64)
-        self.offset[self.writer] = read["offset"]
-        self.blame(read["key"][self.offset[self.writer] != read["offset"]])
-        knows = np.flatnonzero(self.committed & (sent["offset"] >= 0))
-        mine, told = self.number[knows], sent["offset"][knows]
-        differs = (self.offset[mine] >= 0) & (self.offset[mine] != told)
-        self.blame(sent["key"][knows[differs]])
-        self.offset[mine] = told
-        held = np.flatnonzero(self.offset >= 0)
-        held = held[order_in(self.key[held], self.offset[held])]
-        key, offset = self.key[held], self.offset[held]
-        self.blame(key[1:][(offset[1:] == offset[:-1]) & (key[1:] == key[:-1])])
-        self.dense = np.full(len(self.values), -1, np.int64)
-        self.dense[held] = np.arange(len(held)) - starts(key)
-        self.sent_place = self.dense[self.number]
-        self.read_place = self.dense[self.writer]
-
-
-def _read_well(log: _Log) -> None:
+def _read_well(log: Log) -> None:
     """Nobody read what was sent by itself, had failed, or was sent later."""
     sent, read = log.sent, log.read
     by = log.order[log.writer]
     bad = (sent["type"][by] == FAIL) | (read["at"] < sent["begun"][by])
-    log.blame(read["key"][(bad & log.ok) | (sent["at"][by] == read["at"])])
+    log.doubt(log.writer[(bad & log.ok) | (sent["at"][by] == read["at"])])
 
 
-def _not_passed(log: _Log, runs: Runs) -> None:
+def _not_passed(log: Log, runs: Runs) -> None:
     """No run of reading went past a message that no poll returned."""
     lacking = np.flatnonzero(log.committed & ~log.seen & (log.sent_place >= 0))
     if not len(lacking):
         return
-    of_read = runs.run[log.is_read][log.ok]
+    of_read = log.run_of_read[log.ok]
     low = np.full(len(runs.key), np.iinfo(np.int64).max)
     high = np.full(len(runs.key), -1, np.int64)
     np.minimum.at(low, of_read, log.read_place[log.ok])
@@ -190,36 +104,36 @@ def _not_passed(log: _Log, runs: Runs) -> None:
     furthest = running_max(runs.key[went], high[went])
     key, place = log.sent["key"][lacking], log.sent_place[lacking]
     count, first = before(runs.key[went], low[went], key, place, "right")
-    log.blame(key[(count > 0) & (furthest[first + count - 1] >= place)])
+    log.doubt(log.number[lacking[(count > 0) & (furthest[first + count - 1] >= place)]])
 
 
-def _still_there(log: _Log, runs: Runs, known: LogFacts) -> None:
+def _still_there(log: Log, runs: Runs, known: LogFacts) -> None:
     """No confirmed end of the log shows that a message is not in it."""
     ends = log.ends
     if not len(ends["at"]):
         return
-    of_end = runs.run[log.is_end]
+    of_end = log.run_of_end
     # What was shown, and then again after the log may have been shorter.
     order = np.lexsort((of_end, ends["begun"], ends["at"], ends["value"], ends["key"]))
     latest = running_max(ends["key"][order], ends["begun"][order])
     shown = np.flatnonzero(log.last_seen >= 0)
     key, seen = log.key[shown], log.last_seen[shown]
     count, first = before(ends["key"][order], ends["value"][order], key, log.offset[shown], "right")
-    log.blame(key[(count > 0) & (seen < latest[first + count - 1])])
+    log.doubt(shown[(count > 0) & (seen < latest[first + count - 1])])
     # What was acknowledged before a re-read from the start, and is not in it.
     sought = distinct(of_end[runs.seek[of_end] >= 0])
     last_seek = np.full(len(log.good), -1, np.int64)
     np.maximum.at(last_seek, runs.key[sought], runs.seek[sought])
-    log.blame(key[seen < last_seek[key]])
+    log.doubt(shown[seen < last_seek[key]])
     left = _acknowledged_since(log, runs, sought, known)
     left = left[~log.seen[left]]
     last_end = np.full(len(log.good), -1, np.int64)
     np.maximum.at(last_end, ends["key"], ends["begun"])
     key = log.sent["key"][left]
-    log.blame(key[log.sent["at"][left] < last_end[key]])
+    log.doubt(log.number[left[log.sent["at"][left] < last_end[key]]])
 
 
-def _acknowledged_since(log: _Log, runs: Runs, sought: Ints, known: LogFacts) -> Ints:
+def _acknowledged_since(log: Log, runs: Runs, sought: Ints, known: LogFacts) -> Ints:
     """The acknowledged sends behind the last complete re-read of each replica that was made master;
     all others must be in it."""
     elected = np.array(known.elected, np.int64)
@@ -237,30 +151,31 @@ def _acknowledged_since(log: _Log, runs: Runs, sought: Ints, known: LogFacts) ->
         read = np.zeros(len(log.values), np.bool_)
         read[log.writer[inside]] = True
         before_it = at < since[key]
-        log.blame(key[before_it & ~read[log.number[left]]])
+        log.doubt(log.number[left[before_it & ~read[log.number[left]]]])
         covered |= before_it
     found: Ints = left[~covered]
     return found
 
 
-def _in_order(log: _Log, runs: Runs) -> Ints:
-    """Each process read, and sent, in order. How many gaps there are within one operation's sends,
-    which are allowed, of each key."""
+def _in_order(log: Log, runs: Runs) -> InOrder:
     log.blame(log.read["key"][~log.ok])
     place = log.read_place
-    first, second = _following(runs.run[log.is_read], np.arange(len(place)))
-    log.blame(log.read["key"][second[place[second] - place[first] != 1]])
+    first, second = _following(log.run_of_read, np.arange(len(place)))
+    wrong = place[second] - place[first] != 1
+    polls = first[wrong], second[wrong]
     key, at, place = log.sent["key"], log.sent["at"], log.sent_place
     era, some = runs.era[log.is_sent], np.flatnonzero(log.sent["type"] != FAIL)
-    skips = np.zeros(0, np.int64)
-    for which in (some, some[place[some] >= 0]):  # and as if one without a place were not there
-        first, second = _following(era, which)
-        by = place[second] - place[first]
-        known = (place[first] >= 0) & (place[second] >= 0)
-        log.blame(key[second[known & (by < 1)]])
-        if which is some:
-            skips = key[second[known & (by > 1) & (at[first] == at[second])]]
-    return np.bincount(skips, minlength=len(log.good))
+    first, second = _following(era, some)
+    by = place[second] - place[first]
+    known = (place[first] >= 0) & (place[second] >= 0)
+    gaps = key[second[known & (by > 1) & (at[first] == at[second])]]
+    wrong = known & (by < 1)
+    sends = first[wrong], second[wrong]
+    # And as if one without a place were not there: readers may show another order.
+    first, second = _following(era, some[place[some] >= 0])
+    wrong = place[second] - place[first] < 1
+    log.blame(key[second[wrong & ~np.isin(second, sends[1])]])
+    return InOrder(polls, sends, np.bincount(gaps, minlength=len(log.good)))
 
 
 def _following(number: Ints, which: Ints) -> tuple[Ints, Ints]:
@@ -272,7 +187,7 @@ def _following(number: Ints, which: Ints) -> tuple[Ints, Ints]:
     return which[second - 1], which[second]
 
 
-def _counts(log: _Log) -> Iterator[list[int]]:
+def _counts(log: Log) -> Iterator[list[int]]:
     """The numbers of `Clean`, each of every key."""
     sent, read, unsure = log.sent, log.read, log.unsure
     acknowledged = sent["type"] == OK
@@ -285,13 +200,12 @@ def _counts(log: _Log) -> Iterator[list[int]]:
         yield np.bincount(keys, minlength=len(log.good)).tolist()
 
 
-def _counted(log: _Log, skips: Ints) -> list[Clean | Unsure]:
+def _counted(log: Log, skips: Ints) -> list[Clean | Unsure]:
     good, sent = log.good, log.sent
     shared = log.unsure[sent["shared"][log.unsure]]
     by_key = partial(_by_key, sent["key"], sent["at"])
     proven, apart = by_key(shared[log.seen[shared]]), by_key(shared)
-    linked = _links(log) if good.any() else {}
-    gaps = dict(enumerate(skips.tolist()))
+    linked, gaps = _links(log), dict(enumerate(skips.tolist()))
     found: list[Clean | Unsure] = []
     for key, (sure, *numbers) in enumerate(zip(good.tolist(), *_counts(log), strict=True)):
         if not sure:
@@ -323,7 +237,7 @@ def _by_key(keys: Ints, values: Ints, which: Ints) -> dict[int, list[int]]:
     }
 
 
-def _links(log: _Log) -> dict[int, Links]:
+def _links(log: Log) -> dict[int, Links]:
     """As `links_of` has them, of each key that has some."""
     sent, read = log.sent, log.read
     chain = np.flatnonzero(sent["shared"] & log.committed & (log.sent_place >= 0))
