@@ -60,7 +60,8 @@ from maxq.workloads.generated.nodes.state_plants import LATER, STATES, Told, wri
 from maxq.workloads.generated.world import Piece, Task, World
 from maxq.workloads.queue import QUEUES
 
-ROUND_OPS = 1 << 14
+ROUND_OPS = 1 << 14  # of up to so many broker sets, of all that there are
+ROUND_SETS = 4
 SMALL_ROUND_OPS = 1 << 11  # where replicas' logs shall have many epochs
 EPOCHS_ROUND_OPS = 512  # questions in a round
 EPOCHS_CLIENT_OPS = 40  # of such a round
@@ -271,8 +272,10 @@ def _idle_ends(before: tuple[int, ...], struck: int, elected: int) -> Ends:
 
 
 def rounds_of(request: Request) -> int:
-    """How many rounds a history has."""
+    """How many rounds a history has. Observers ask every node once a round: where there are many,
+    clients do more meanwhile."""
     size = SMALL_ROUND_OPS if request.workload == REPLICA_LOGS else ROUND_OPS
+    size *= -(-request.sets // ROUND_SETS)
     size = EPOCHS_ROUND_OPS if request.workload == EPOCHS else size
     return max(4 if request.workload == REPLICA_LOGS else 2, -(-request.ops // size))
 
