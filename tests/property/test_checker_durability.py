@@ -13,9 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.stats import Stats
+from maxq.checkers.judgement.piecewise.by_columns import judge_batches
+from maxq.checkers.judgement.piecewise.dealt import Request
+from maxq.checkers.judgement.runner import check_all
 from maxq.checkers.messages.durability import ALLOWED, CLAIMS, Durability
+from maxq.histories.columns.outline import batches_of
 from maxq.histories.history import History, wellformed
 from maxq.histories.op import Op, OpType
+from maxq.histories.tables import events_table
 
 CONCURRENCY = 5
 NAMES = {*CLAIMS, *ALLOWED}
@@ -257,6 +263,81 @@ def test_an_offset_that_changed_its_message(cluster: Cluster, data: st.DataObjec
     assert _found(verdict) <= {"inconsistent-offsets", "phantom", "truncation"}
     held = next(a for a in verdict.anomalies if a.name == "inconsistent-offsets")
     assert held.detail["values"] == [value, "corrupt:ff"]
+
+
+SPOILS = st.lists(
+    st.tuples(
+        st.sampled_from(["drop", "vanish", "swap", "twice", "unread", "unsure", "failed", "moved"]),
+        st.integers(0, 99),
+        st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def _spoilt(ops: list[Op], how: str, a: int, b: int) -> list[Op]:
+    """One thing wrong with an operation, or with a message wherever it is shown."""
+    of = ("send",) if how in ("unsure", "failed", "moved") else ("poll",)
+    chosen = [n for n, op in enumerate(ops) if op.f in of and op.type == "ok"]
+    shown = [(k, m) for op in ops for k, v in _polled(op) for m in v]
+    if not chosen or not shown:
+        return ops
+    at = chosen[a % len(chosen)]
+    if how == "vanish":  # every poll shows it no more
+        lost = shown[a % len(shown)]
+        return _edited(ops, lambda k, ms: [m for m in ms if (k, m) != lost])
+    return [*ops[:at], _spoilt_op(ops[at], how, b), *ops[at + 1 :]]
+
+
+def _polled(op: Op) -> list[tuple[int, list[Any]]]:
+    return list(op.value[0][1].items()) if op.f == "poll" and op.type == "ok" else []
+
+
+def _spoilt_op(op: Op, how: str, b: int) -> Op:
+    if how in ("unsure", "failed"):
+        kind: OpType = "info" if how == "unsure" else "fail"
+        return msgspec.structs.replace(op, type=kind)
+    if how == "moved":
+        (_, key, (offset, value)) = op.value[0]
+        return msgspec.structs.replace(op, value=[["send", key, [offset + b, value]]])
+    if how == "unread":
+        return msgspec.structs.replace(op, value=[["poll", {}]])
+    polled = {key: [*messages] for key, messages in _polled(op)}
+    for messages in polled.values():
+        if messages:
+            n = b % len(messages)
+            one = messages.pop(n)
+            messages[n:n] = [] if how == "drop" else [one, one] if how == "twice" else messages[n:n]
+            if how == "swap":
+                messages.append(one)
+    return msgspec.structs.replace(op, value=[["poll", polled]])
+
+
+@settings(max_examples=120, deadline=None)
+@given(clusters(), SPOILS, st.integers(1, 4), st.sampled_from([3, 1_000]), st.integers(0, 2))
+def test_arrays_find_of_few_messages_what_all_rows_say(
+    cluster: Cluster, spoils: list[tuple[str, int, int]], count: int, rows: int, brokers: int
+) -> None:
+    for _ in range(count % 2 + 1):
+        cluster.drain(count)
+    ops = cluster.ops
+    for spoil in spoils:
+        ops = _spoilt(ops, *spoil)
+    if brokers:  # who answered; where it was always the same one nothing excuses what is wrong
+        ops = [_answered_by(op, f"b0-{op.index % brokers}") for op in ops]
+    checkers = [Durability(), Stats()]
+    expected = check_all(History(ops), checkers, Context())
+
+    table = events_table(ops, run_id="r")
+    judged = judge_batches(batches_of(table, rows), Request(checkers, Context()))
+    assert judged.results == expected
+
+
+def _answered_by(op: Op, broker: str) -> Op:
+    if op.type != "ok" or op.f not in ("send", "poll"):
+        return op
+    return msgspec.structs.replace(op, ext={**(op.ext or {}), "node": "b0", "broker": broker})
 
 
 MESSAGES = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), max_size=4)

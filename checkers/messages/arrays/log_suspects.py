@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from maxq.checkers.core.columnar import UNSURE, Unsure
+from maxq.checkers.core.columnar import Unsure
 from maxq.checkers.core.groups import chosen
 from maxq.checkers.evidence.log import End, KeyLog, LogFacts, Read, ReadingRun, Sent, Value
 from maxq.checkers.evidence.log_key import (
@@ -66,8 +66,6 @@ def suspected(
     found = [*judged.findings, *orders]
     rests = [rests_on(finding, own.order, own.reached) for finding in found]
     ops = {at for f, more in zip(found, rests, strict=True) for at in (*f.ops, *more)}
-    if len(ops) > own.elements:
-        return UNSURE
     lost = len(own.unread_in_doubt) - judged.unseen
     suspect = Suspect(judged.findings, orders, rests, clean.unseen - lost, clean)
     return Unsure(tuple(sorted(ops)), suspect)
@@ -81,7 +79,6 @@ class _Key:
         self._name, self._known, self._runs = name, known, log.runs
         sends, reads, ends = (_part(a["key"], at) for a in (log.sent, log.read, log.ends))
         values = _part(log.key, at)
-        self.elements = sends.stop - sends.start + reads.stop - reads.start
         self._first_send, self._first_read = sends.start, reads.start
         self._sent, self._read = chosen(log.sent, sends), chosen(log.read, reads)
         self._ends = chosen(log.ends, ends)
