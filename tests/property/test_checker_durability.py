@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.api import Checker, Context, Verdict
 from maxq.checkers.core.stats import Stats
 from maxq.checkers.judgement.piecewise.by_columns import judge_batches
 from maxq.checkers.judgement.piecewise.dealt import Request
@@ -326,7 +326,7 @@ def test_arrays_find_of_few_messages_what_all_rows_say(
         ops = _spoilt(ops, *spoil)
     if brokers:  # who answered; where it was always the same one nothing excuses what is wrong
         ops = [_answered_by(op, f"b0-{op.index % brokers}") for op in ops]
-    checkers = [Durability(), Stats()]
+    checkers: list[Checker] = [Durability(), Stats()]
     expected = check_all(History(ops), checkers, Context())
 
     table = events_table(ops, run_id="r")

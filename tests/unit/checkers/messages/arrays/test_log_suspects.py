@@ -5,7 +5,7 @@ from history_recorder import Recorder
 
 from maxq.checkers.core.api import Context
 from maxq.checkers.core.columnar import KeyArrays, Unsure
-from maxq.checkers.messages.durability import Durability
+from maxq.checkers.messages.durability import Durability, KeyVerdict
 from maxq.histories.columns.outline import batches_of, outline_of, rows_of
 from maxq.histories.history import History
 from maxq.histories.tables import events_table
@@ -13,7 +13,7 @@ from maxq.histories.tables import events_table
 MESSAGES, SHOWN = 400, 4
 
 
-def _answers(lost: set[int]) -> list[object]:
+def _answers(lost: set[int]) -> list[KeyVerdict | Unsure]:
     """What arrays say of a log whose reader was never shown some messages."""
     recorder = Recorder()
     for value in range(MESSAGES):
@@ -33,7 +33,9 @@ def test_of_a_lost_message_the_rows_of_few_operations_are_asked_for() -> None:
     (answer,) = _answers({101})
 
     assert isinstance(answer, Unsure)
-    assert answer.ops is not None and len(answer.ops) < 10
-    (lost,) = answer.more.findings
+    assert answer.ops is not None
+    assert len(answer.ops) < 10
+    lost, unseen = answer.more.findings
     assert (lost.name, lost.detail["value"], lost.detail["index"]) == ("lost-write", 101, 101)
+    assert unseen.name == "unseen"
     assert [f.name for f in answer.more.orders] == ["int-poll-skip"]
