@@ -5,6 +5,7 @@ no terminal: Control-C is this process's to answer. What it and the Python worke
 file, which has the cause of a failure; with nothing wrong nobody reads it.
 """
 
+import logging
 import os
 import shlex
 import signal
@@ -91,7 +92,7 @@ def gateway(config: Mapping[str, str], log: IO[bytes]) -> Iterator[Any]:
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    with tempfile.TemporaryDirectory(prefix="maxq-") as folder:
+    with _unlogged(), tempfile.TemporaryDirectory(prefix="maxq-") as folder:
         answer = Path(folder, "gateway")
         process = _begun(config, answer, log)
         try:
@@ -104,6 +105,21 @@ def gateway(config: Mapping[str, str], log: IO[bytes]) -> Iterator[Any]:
         finally:
             SparkContext._gateway = SparkContext._jvm = None  # the next one has a JVM of its own
             _end(process)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """What py4j logs of failures is kept from the screen: it raises them as well."""
+
+    def of_others(record: logging.LogRecord) -> bool:
+        return "py4j" not in Path(record.pathname).parts
+
+    root = logging.getLogger()  # py4j's own logger has less to say
+    root.addFilter(of_others)
+    try:
+        yield
+    finally:
+        root.removeFilter(of_others)
 
 
 def _begun(config: Mapping[str, str], answer: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -14,7 +14,6 @@ import platform
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -33,9 +32,10 @@ from maxq.spark_checkers.sentences import NEEDED, PYTHON, in_a_sentence, of_a_st
 MEMORY = "2g"
 PACKAGES = ("checkers", "histories", "spark_checkers")
 HERE = ("pyspark", "py4j")  # what this process needs
-STANDALONE = "spark://"
 CONNECT_S = 3.0
-START_S = 60.0  # in which a standalone cluster does its first task
+TAKEN_S, BEGUN_S = 60.0, 180.0  # until a standalone master takes us, and a worker our first task
+_RELEASE = "is it a master, and of the same release as pyspark here?"
+_FREE = "has it one that is free, with the memory that is asked for?"
 
 
 class SparkFailed(Exception):
@@ -149,30 +149,41 @@ def _started(stack: ExitStack, master: str, log: IO[bytes]) -> Any:
     """
     config = {"spark.master": master, "spark.app.name": "maxq", **settings(master)}
     door = stack.enter_context(jvm.gateway(config, log))
-    late = threading.Event()
-    timer = threading.Timer(START_S, _give_up, [late, door.process])
-    if master.startswith(STANDALONE):
-        stack.callback(timer.cancel)
-        timer.start()
-    awaited = "it takes no application; is it a master, and of the same release as pyspark here"
-    try:
+    with _within(TAKEN_S, f"{master} takes no application: {_RELEASE}", master, door):
         context = _context(stack, config, door)
-        if not master.startswith("local[") and master != "local":
-            awaited = "no worker takes a task; has it one that is free and has the memory"
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="maxq-"))
-            _send_code(context, Path(folder, "maxq_checks.zip"))  # workers fetch it as they begin
+    if not master.startswith("local[") and master != "local":
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="maxq-"))
+        _send_code(context, Path(folder, "maxq_checks.zip"))  # workers fetch it as they begin
+        with _within(BEGUN_S, f"no worker of {master} takes a task: {_FREE}", master, door):
             _see_workers(context)
-    except Exception as error:
-        if late.is_set():
-            raise SparkMissing(f"{master}: in {START_S:.0f} s {awaited}?") from error
-        raise
-    timer.cancel()
     return context
 
 
-def _give_up(late: threading.Event, process: subprocess.Popen[bytes]) -> None:
-    late.set()
-    jvm.kill(process)
+@contextmanager
+def _within(limit_s: float, what: str, master: str, door: Any) -> Iterator[None]:
+    """A block that asks a standalone cluster: after a while its JVM is ended, and that is said.
+    Others let applications wait for as long as they are busy.
+
+    Raises:
+        SparkMissing: the block took longer.
+    """
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        jvm.kill(door.process)
+
+    timer = threading.Timer(limit_s, give_up)
+    if addresses(master):
+        timer.start()
+    try:
+        yield
+    except Exception as error:
+        if late.is_set():
+            raise SparkMissing(f"in {limit_s:.0f} s {what}") from error
+        raise
+    finally:
+        timer.cancel()
 
 
 def _context(stack: ExitStack, config: Mapping[str, str], door: Any) -> Any:
