@@ -5,11 +5,11 @@
 
 Tables are those of `maxq generate-history --workload queue`, two queues a broker set, or of runs
 that are there; they are judged by all checkers of their workload, or by some. Each engine has a
-process of its own, from the start of Python (Spark: of its JVM and workers too) to the verdicts, which must
-be equal. `own` is the processor time of all its processes, `clock` what passes meanwhile; memory is
-the largest sum of what they hold for themselves (PSS), and of the largest Python worker and the
-largest JVM, looked at ten times a second. What either engine needs to start is measured on a table
-of a few rows, and taken off.
+process of its own, from the start of Python (Spark: of its JVM and workers too) to the verdicts,
+which must be equal. `own` is the processor time of all its processes, `clock` what passes
+meanwhile; memory is the largest sum of what they hold for themselves (PSS), and of the largest
+Python worker and the largest JVM, looked at ten times a second. What either engine needs to start
+is measured on a table of a few rows, and taken off.
 
 With `--workers` Spark is a standalone cluster on the loopback, whose master and workers count as
 well. A third of a worker's memory is the heap of its executor: Python has the rest.

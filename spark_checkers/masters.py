@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 LOCAL = "local[*]"
 LOOPBACK = "127.0.0.1"
+YARN = "yarn"
 KNOWN = "local[N], local-cluster[N,CORES,MIB], spark://HOST:PORT, yarn or k8s://HOST:PORT"
 _N = r"[1-9][0-9]{0,8}"
 _HERE = re.compile(
@@ -12,7 +13,7 @@ _HERE = re.compile(
 )
 _HOST = r"([^\s,:/\[\]]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})"
 _STANDALONE = re.compile(rf"spark://{_HOST}(,{_HOST})*")
-_ELSEWHERE = re.compile(r"yarn|k8s://\S+")
+_ELSEWHERE = re.compile(rf"{YARN}|k8s://\S+")
 
 
 def wrong(master: str) -> str:

@@ -19,7 +19,7 @@ KNOWN = (
      rf"the Python of a worker is \1, and of this process \2: {PYTHON}"),
     (r"Python worker exited unexpectedly|Cannot allocate memory|ExecutorLostFailure",
      f"a worker ended in mid-task, as the system ends what takes too much memory: {FEWER}"),
-    (r"\bMemoryError|OutOfMemoryError", f"no memory was left: {FEWER}"),
+    ("MemoryError", f"no memory was left: {FEWER}"),
     (r"No space left on device",
      "the disk is full where Spark shuffles (TMPDIR, of a cluster spark.local.dir): "
      "free some of it, or name a larger one"),
@@ -27,6 +27,7 @@ KNOWN = (
     (r"InvalidClassException|serialVersionUID",
      "the cluster has another release of Spark than pyspark here: install the same"),
 )  # fmt: skip
+MORE = "; --debug prints all that Spark wrote"
 GONE = f"its JVM has ended, as the system ends what takes too much memory: {FEWER}"
 _TASK = re.compile(r"Task (\d+) in stage (\d+)[.\d]* failed (\d+) times?")
 _HOST = re.compile(r"\(TID \d+\) \((\S+) executor (?!driver)")
@@ -39,7 +40,7 @@ _DIED = "Exception in thread "
 def in_a_sentence(message: str) -> str:
     """What Spark says of a job that failed: which task of which stage, and why."""
     task, host = _TASK.search(message), _HOST.search(message)
-    why = _why(message) if _JAVA_TRACE in message else GONE
+    why = _known(message) or (_cause(message) + MORE if _JAVA_TRACE in message else GONE)
     if task is None:
         return f"Spark: {why}"
     times = "once" if task[3] == "1" else f"{task[3]} times"
@@ -56,10 +57,10 @@ def of_a_start(message: str, written: str, master: str) -> str:
         master: where tasks were to run.
     """
     words = message or _last_words(written)
-    why, deeper = _why(words), _CAUSED_BY.findall(words)
-    if deeper and deeper[-1][1] not in why and not _known(words):
+    why, deeper = _cause(words), _CAUSED_BY.findall(words)
+    if deeper and deeper[-1][1] not in why:
         why += f" ({': '.join(deeper[-1])})"
-    return f"Spark does not start with --master {master}: {why}"
+    return f"Spark does not start with --master {master}: {_known(words) or why + MORE}"
 
 
 def _last_words(written: str) -> str:
@@ -69,17 +70,17 @@ def _last_words(written: str) -> str:
 
 
 def _known(message: str) -> str:
+    """A cause that can be helped, with what to do; empty where it is another."""
+    head = message.partition(_JAVA_TRACE)[0]
     for pattern, said in KNOWN:
-        if found := re.search(pattern, message):
+        if found := re.search(pattern, head):
             return found.expand(said)
     return ""
 
 
-def _why(message: str) -> str:
-    """The cause that is named last before the trace of the JVM, and what to do about it."""
+def _cause(message: str) -> str:
+    """The cause that is named last before the trace of the JVM."""
     head = message.partition(_JAVA_TRACE)[0]
-    if known := _known(head):
-        return known
     _, in_python, raised = head.rpartition(_PYTHON_TRACE)
     if in_python:
         lines = (line for line in raised.splitlines() if line and not line.startswith(" "))

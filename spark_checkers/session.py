@@ -26,7 +26,15 @@ from typing import IO, Any
 
 from maxq.spark_checkers import jvm
 from maxq.spark_checkers.jvm import SparkMissing
-from maxq.spark_checkers.masters import LOCAL, LOOPBACK, addresses, embedded, on_loopback, wrong
+from maxq.spark_checkers.masters import (
+    LOCAL,
+    LOOPBACK,
+    YARN,
+    addresses,
+    embedded,
+    on_loopback,
+    wrong,
+)
 from maxq.spark_checkers.sentences import NEEDED, PYTHON, in_a_sentence, of_a_start
 
 MEMORY = "2g"
@@ -240,6 +248,8 @@ def settings(master: str) -> dict[str, str]:
             "spark.local.dir": tempfile.gettempdir(),
             "spark.ui.enabled": "false",
         }
+    if master == YARN:
+        config["spark.hadoop.yarn.resourcemanager.connect.max-wait.ms"] = "30000"  # not 15 min
     if on_loopback(master):
         config |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return config

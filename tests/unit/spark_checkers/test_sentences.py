@@ -2,7 +2,7 @@
 
 import pytest
 
-from maxq.spark_checkers.sentences import FEWER, GONE, PYTHON, in_a_sentence, of_a_start
+from maxq.spark_checkers.sentences import FEWER, GONE, MORE, PYTHON, in_a_sentence, of_a_start
 
 CALL = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
 ABORTED = f"{CALL}: org.apache.spark.SparkException: Job aborted due to stage failure: "
@@ -31,11 +31,11 @@ JOBS = {
     ABORTED + LOST.format(0, 0, 4, "127.0.0.1 executor 1") + NO_PYTHON:
         "Spark: task 0 of stage 0 failed 4 times, last on 127.0.0.1: "
         f"there is no Python /no/python: {PYTHON}",
-    ABORTED + OTHER: "Spark: Could not do it",
+    ABORTED + OTHER: f"Spark: Could not do it{MORE}",
     RAISED.format("ModuleNotFoundError: No module named 'msgspec'"):
         f"Spark: the Python of a worker has no msgspec: {PYTHON}",
-    RAISED.format("MemoryError"): f"Spark: no memory was left: {FEWER}",
-    RAISED.format("ValueError: x\ny"): "Spark: a task raised ValueError: x",
+    RAISED.format("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 4 GiB"): f"Spark: no memory was left: {FEWER}",
+    RAISED.format("ValueError: x\ny"): f"Spark: a task raised ValueError: x{MORE}",
     RAISED.format(
         "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in "
         "worker has different version: 3.12 than that in driver: 3.11, PySpark cannot run with"
@@ -79,4 +79,5 @@ STARTS = {
 @pytest.mark.parametrize(("message", "written"), STARTS)
 def test_a_session_that_does_not_start_says_why(message: str, written: str) -> None:
     why = STARTS[message, written]
+    why += "" if "too old" in why else MORE
     assert of_a_start(message, written, "yarn") == f"Spark does not start with --master yarn: {why}"
