@@ -234,8 +234,9 @@ def _lacking(_: int) -> str:
 
 
 def _written(log: IO[bytes]) -> str:
-    log.seek(0)
-    return log.read().decode(errors="replace")
+    """What the JVM wrote so far, which goes on where it is."""
+    size = os.fstat(log.fileno()).st_size
+    return os.pread(log.fileno(), size, 0).decode(errors="replace")
 
 
 def settings(master: str) -> dict[str, str]:

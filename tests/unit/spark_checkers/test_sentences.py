@@ -34,7 +34,8 @@ JOBS = {
     ABORTED + OTHER: f"Spark: Could not do it{MORE}",
     RAISED.format("ModuleNotFoundError: No module named 'msgspec'"):
         f"Spark: the Python of a worker has no msgspec: {PYTHON}",
-    RAISED.format("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 4 GiB"): f"Spark: no memory was left: {FEWER}",
+    RAISED.format("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 4 GiB"):
+        f"Spark: no memory was left: {FEWER}",
     RAISED.format("ValueError: x\ny"): f"Spark: a task raised ValueError: x{MORE}",
     RAISED.format(
         "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in "
