@@ -40,15 +40,14 @@ class Table(NamedTuple):
 
 
 def judge_on(
-    spark: Any, tables: Mapping[str, Table], begins: Callable[[str], None] = silent
+    context: Any, tables: Mapping[str, Table], begins: Callable[[str], None] = silent
 ) -> dict[str, Judged]:
-    """Judge runs with as many tasks as suit a session and the length of their tables; the rest as
+    """Judge runs with as many tasks as suit a context and the length of their tables; the rest as
     `judge_runs`.
 
     Raises:
         SparkFailed: a job came to no end.
     """
-    context = spark.sparkContext
     tasks = TASKS_A_CORE * context.defaultParallelism
     rows = sum(rows_of(table.path) for table in tables.values())
     partitions = max(context.defaultParallelism, rows // ROWS_A_PARTITION)

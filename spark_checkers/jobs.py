@@ -7,6 +7,7 @@ stored. A history that cannot be read is no accident of a task: it comes back as
 """
 
 import pickle
+import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from maxq.checkers.judgement.piecewise.buckets import OfTasks, merged, split, whole
 from maxq.checkers.judgement.piecewise.dealt import Task
@@ -37,9 +39,20 @@ class Part(NamedTuple):
     before: Sequence[Open] = ()
     never: Ints = _NONE
 
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The pieces.
+
+        Raises:
+            HistoryError: one cannot be read.
+        """
+        if not self.path.exists():
+            where = f"worker {platform.node()} of Spark has no {self.path}"
+            raise HistoryError(f"{where}: put the history where every machine finds it, as a table")
+        return read_coded(self.path, JUDGED, self.pieces)
+
     def rows(self) -> Iterator[tuple[int, Rows]]:
         """The pieces with their numbers."""
-        batches = read_coded(self.path, JUDGED, self.pieces)
+        batches = self.batches()
         for number, before, batch in zip(self.pieces, self.before, batches, strict=True):
             yield number, Rows(batch, before, self.never)
 
@@ -80,7 +93,7 @@ def _looked(blob: bytes) -> bytes:
 
 def surveyed(part: Part) -> list[Any]:
     """What each piece says of itself."""
-    return list(map(Surveyor(), read_coded(part.path, JUDGED, part.pieces)))
+    return list(map(Surveyor(), part.batches()))
 
 
 def looked_at(look: Callable[[Rows], Any], part: Part) -> list[Any]:

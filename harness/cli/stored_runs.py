@@ -25,7 +25,6 @@ from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.given.ticker import Ticker
 from maxq.harness.cli.histories.known_models import consistency_models, known_models
 from maxq.harness.cli.show import described, show, without
-from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.run import judging, piecewise, rejudge, stored_run
 from maxq.harness.run.process.passes import Passes
@@ -35,7 +34,8 @@ from maxq.harness.run.stored_run import Judged
 from maxq.histories.lines.foreign import FORMATS as FOREIGN
 from maxq.histories.op import HistoryError
 from maxq.histories.store import StoredRun, write_whole
-from maxq.spark_checkers.session import LOCAL, missing
+from maxq.spark_checkers.masters import LOCAL, wrong
+from maxq.spark_checkers.session import need, unheard
 
 FIRST_S = 3.0  # from then on a judgement says how far it is
 LOCAL_ENGINE, COLUMNS, SPARK = ENGINES = ("local", "columns", "spark")
@@ -75,7 +75,10 @@ Examples:
     "--master",
     default=LOCAL,
     show_default=True,
-    help="where Spark's tasks run; local: in an embedded session",
+    help="where Spark's tasks run: on this machine, or spark://HOST:PORT, yarn, k8s://HOST:PORT",
+)
+@click.option(
+    "--debug", is_flag=True, help="print what Spark wrote as well, and the traces of a failure"
 )
 @click.option(
     "--workload",
@@ -173,7 +176,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     for name in ("elle_cli", "independent", "initial", "ignore"):
         if given[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model")
-    engine, master = given["engine"], given["master"]
+    engine, on_spark = given["engine"], _spark_of(given)
     named = flat(given["workload"])
     judged: Judged | JudgedFile
     if run.is_dir():
@@ -183,7 +186,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         if named:
             raise click.UsageError("--workload is for files: a run's folder says what it was")
         engine = engine or (LOCAL_ENGINE if whole else _engine_for(run))
-        judge = _judge_of(engine, master)
+        judge = _judge_of(engine, on_spark)
         judged = _check_run(run, judge, allow_truncated=allow_truncated, power=given["power"])
     else:
         if given["power"]:
@@ -191,7 +194,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         if not named:
             raise click.UsageError(f"--workload is needed for a file: {', '.join(workloads())}")
         needed = piecewise.need_all(rejudge.checkers_for(named))
-        judge = _judge_of(engine or (LOCAL_ENGINE if needed else COLUMNS), master)
+        judge = _judge_of(engine or (LOCAL_ENGINE if needed else COLUMNS), on_spark)
         judged = _check_file(run, named, judge, allow_truncated=allow_truncated)
     judged = msgspec.structs.replace(judged, fail_on=given["fail_on"] or "")
     written = _write_minimal(judged, given["minimal"], named) if given["minimal"] else []
@@ -265,11 +268,6 @@ def with_fixes(judged: Judged, tries: int, base_image: str = "") -> Judged:
     return judged.with_report()
 
 
-def spark_missing() -> str:
-    """Why Spark cannot be used here; empty if it can."""
-    return missing()
-
-
 def _engine_for(run: Path) -> str:
     """By which engine a run is judged where none is named."""
     try:
@@ -279,15 +277,19 @@ def _engine_for(run: Path) -> str:
     return LOCAL_ENGINE if piecewise.need_all(checkers) else COLUMNS
 
 
-def _judge_of(engine: str, master: str) -> piecewise.JudgeSource | None:
+def _spark_of(given: dict[str, Any]) -> piecewise.JudgeSource:
+    """Spark, as the options say."""
+    if why := wrong(given["master"]):
+        raise click.UsageError(f"--master: {why}")
+    if given["engine"] == SPARK:
+        need(given["master"])  # before a journal is read for it
+    words = partial(echo, err=True) if given["debug"] else unheard
+    return partial(piecewise.on_spark, master=given["master"], words=words)
+
+
+def _judge_of(engine: str, on_spark: piecewise.JudgeSource) -> piecewise.JudgeSource | None:
     """Who judges a history in pieces; None: a history is held whole."""
-    if engine == COLUMNS:
-        return piecewise.by_columns
-    if engine == SPARK:
-        if why := spark_missing():
-            raise EnvironmentUnavailable(f"--engine spark: {why}")
-        return partial(piecewise.on_spark, master=master)
-    return None
+    return {COLUMNS: piecewise.by_columns, SPARK: on_spark}.get(engine)
 
 
 def _check_run(

@@ -6,19 +6,21 @@ import shutil
 import subprocess
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from maxq.harness.targets.rocketmq.libraries import LIST, cache
 from maxq.harness.targets.rocketmq.releases import COMPONENTS, NODE_COMPONENTS
 from maxq.spark_checkers.session import missing
 
 JAVA_S_MAX = 10
-JAVA_MIN = 8  # of RocketMQ; Spark asks for more itself
+JAVA_MIN, SPARK_JAVA_MIN = 8, 17  # of RocketMQ, and of Spark
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def found() -> Iterator[tuple[bool, str]]:
     """Whether each thing is there, and what that means, a line each."""
-    yield _java()
+    java = _java()
+    yield java.enough, java.said
     maven = shutil.which("mvn")
     yield (
         (True, f"maven: {maven}, which fetches releases that are not here yet")
@@ -27,28 +29,41 @@ def found() -> Iterator[tuple[bool, str]]:
     )
     yield _releases(cache())
     why = missing()
+    if not why and 0 < java.version < SPARK_JAVA_MIN:
+        why = (
+            f"Java {java.version} is too old for it: install {SPARK_JAVA_MIN} or later, or set "
+            "JAVA_HOME"
+        )
     yield not why, f"spark: {why or '`maxq check --engine spark` works'}"
 
 
-def _java() -> tuple[bool, str]:
+class _Java(NamedTuple):
+    """Whether RocketMQ runs on it, what to say, and its version; 0: it has none."""
+
+    enough: bool
+    said: str
+    version: int = 0
+
+
+def _java() -> _Java:
     home = os.environ.get("JAVA_HOME")
     inside = Path(home, "bin", "java") if home else None
     java = str(inside) if inside is not None and inside.exists() else shutil.which("java")
     if java is None:
-        return False, "java: none is here (package openjdk-17-jdk-headless); RocketMQ in local, " \
-                      "and Spark, need one; in docker the image has its own"  # fmt: skip
+        where = "RocketMQ in local, and Spark, need one; in docker the image has its own"
+        return _Java(False, f"java: none is here (package openjdk-17-jdk-headless); {where}")
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True,
                               timeout=JAVA_S_MAX)  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        return False, f"java: {java} does not run: {error}"
+        return _Java(False, f"java: {java} does not run: {error}")
     version = _VERSION.search(done.stderr)
     if version is None:
-        return False, f"java: {java} does not say its version"
+        return _Java(False, f"java: {java} does not say its version")
     number = int(version[1])
     compiler = shutil.which("javac") or (inside is not None and inside.with_name("javac").exists())
     kind = "a JDK" if compiler else "no JDK: without javac our tests of Java clients are skipped"
-    return number >= JAVA_MIN, f"java: {java}, version {number}, {kind}"
+    return _Java(number >= JAVA_MIN, f"java: {java}, version {number}, {kind}", number)
 
 
 def _releases(folder: Path) -> tuple[bool, str]:

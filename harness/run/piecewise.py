@@ -18,7 +18,6 @@ import pyarrow as pa
 from maxq.checkers.core.api import Checker, Context
 from maxq.checkers.core.keyed import Keyed
 from maxq.checkers.judgement.piecewise import dealt
-from maxq.harness.contracts.environment import EnvironmentLost
 from maxq.harness.contracts.plugins import current
 from maxq.harness.run.judging import checkers_of, context_of
 from maxq.harness.run.process.passes import Passes
@@ -78,7 +77,8 @@ def judge_run(
 
     Raises:
         HistoryError: the history is unreadable, or the options are.
-        SparkMissing: there is no pyspark or no Java here.
+        SparkMissing: no session of Spark can be started.
+        SparkFailed: a job of Spark came to no end.
     """
     path, passes = path.resolve(), passes or Passes()
     journal = path / JOURNAL
@@ -205,27 +205,23 @@ def _with_times(judged: dealt.Judged) -> dealt.Judged:
 
 
 def on_spark(
-    source: Source, checkers: Sequence[Checker], context: Context, *, master: str
+    source: Source,
+    checkers: Sequence[Checker],
+    context: Context,
+    *,
+    master: str,
+    words: session.Hear = session.unheard,
 ) -> dealt.Judged:
-    """Judge a history by tasks of Spark, which reads a table."""
-    with _as_table(source) as table:
-        request = dealt.Request(checkers, context)
-        judged = _table_on_spark(table, request, master, source.passes)
-        return judged if source.table is not None else _with_times(judged)
-
-
-def _table_on_spark(
-    table: Path, request: dealt.Request, master: str, passes: Passes
-) -> dealt.Judged:
+    """Judge a history by tasks of Spark, which reads a table; `words` hears what Spark wrote."""
     from maxq.spark_checkers.engine import Table, judge_on
 
-    run = run_id_of(table)
-    try:
-        with session.spark_session(master) as spark:
-            passes.done_by(partial(session.tasks_of, spark))
-            return judge_on(spark, {run: Table(table, request)}, passes.begins)[run]
-    except session.SparkFailed as error:
-        raise EnvironmentLost(str(error)) from error
+    with _as_table(source) as table:
+        run = run_id_of(table)  # a damaged table is named before anything is started
+        with session.spark_context(master, words) as spark:
+            source.passes.done_by(partial(session.tasks_of, spark))
+            request = Table(table, dealt.Request(checkers, context))
+            judged = judge_on(spark, {run: request}, source.passes.begins)[run]
+        return judged if source.table is not None else _with_times(judged)
 
 
 @contextmanager

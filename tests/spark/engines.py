@@ -24,8 +24,7 @@ def judged_on_spark(
         path = folder / f"{number}.parquet"
         pq.write_table(table, path, row_group_size=max(1, -(-table.num_rows // groups)))
         tables[name] = Table(path, Request(every_checker(), case.context))
-    context = spark.sparkContext
-    judged = judge_runs(context, tables, tasks=6, partitions=partitions)
+    judged = judge_runs(spark, tables, tasks=6, partitions=partitions)
     return {name: each.results for name, each in judged.items()}
 
 

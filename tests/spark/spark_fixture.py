@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from maxq.spark_checkers.session import missing, spark_session
+from maxq.spark_checkers.session import missing, spark_context
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +13,5 @@ def spark() -> Iterator[Any]:
     why = missing()
     if why:
         pytest.skip(why)
-    with spark_session("local[2]") as session:
-        session.conf.set("spark.sql.shuffle.partitions", "2")
+    with spark_context("local[2]") as session:
         yield session

@@ -1,5 +1,7 @@
 """Tables that are odd or damaged: Spark says of them what the other engine says."""
 
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,16 @@ import pytest
 from history_recorder import Recorder
 from spark_fixture import spark
 
+from maxq.checkers.core.api import Context
+from maxq.checkers.judgement.piecewise.dealt import Request
+from maxq.checkers.messages.durability import Durability
 from maxq.harness.cli.main import run_cli
+from maxq.histories.op import HistoryError
 from maxq.histories.parquet import open_table
 from maxq.histories.tables import EVENTS, events_table
+from maxq.spark_checkers.engine import Table, judge_on
+from maxq.spark_checkers.jobs import Part, each, surveyed
+from maxq.spark_checkers.session import SparkFailed, failures
 
 __all__ = ("spark",)  # the fixture; pytest finds it here
 
@@ -28,6 +37,16 @@ def table(messages: int, *, times: int = 1) -> pa.Table:
         recorder.poll(1, (offset, 10 + offset))
     found = events_table(recorder.ops, run_id="r")
     return pa.concat_tables([found] * times)
+
+
+def queues(count: int) -> pa.Table:
+    """A message of each of so many queues."""
+    recorder = Recorder()
+    for key in range(count):
+        recorder.send(0, key, 0, key=key)
+    for key in range(count):
+        recorder.poll(1, (0, key), key=key)
+    return events_table(recorder.ops, run_id="r")
 
 
 def named(found: pa.Table, name: str, column: Any) -> pa.Table:
@@ -52,6 +71,7 @@ def cut(path: Path) -> None:
 CASES: dict[str, tuple[pa.Table, Callable[[Path], None] | None, int, str]] = {
     "no event": (table(0), None, 2, "unknown"),
     "one queue": (table(30), None, 0, "valid"),
+    "many queues": (queues(2_000), None, 0, "valid"),
     "rows twice": (table(10, times=2), None, 2, "W1"),
     "a column is missing": (table(10).drop_columns(["ext"]), None, 254, "no column ['ext']"),
     "a number is a text": (
@@ -84,3 +104,44 @@ def test_an_odd_table_is_said_to_be_so(
         said[engine] = capsys.readouterr()
     assert words in said["spark"].out + said["spark"].err
     assert said["spark"].out == said["columns"].out
+
+
+def test_runs_of_one_id_are_judged_each_for_itself(spark: Any, tmp_path: Path) -> None:
+    tables = {}
+    for name, found in {"good": table(10), "bad": table(10, times=2)}.items():
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(found, path)
+        tables[name] = Table(path, Request((Durability(),), Context()))
+
+    judged = judge_on(spark, tables)
+
+    assert judged["good"].results.valid is True
+    assert judged["bad"].results.valid == "unknown"
+
+
+class Ends:
+    """What ends the process that unpickles it, as the system ends one for its memory."""
+
+    def __reduce__(self) -> tuple[Callable[[int], object], tuple[int]]:
+        return os._exit, (1,)
+
+
+def test_a_worker_that_is_ended_is_one_sentence(spark: Any, tmp_path: Path) -> None:
+    ends: Any = Ends()
+    with pytest.raises(SparkFailed) as failed, failures():
+        each(spark, [(Part("r", tmp_path, (0,)), ends)], 1)
+
+    assert re.fullmatch(
+        "Spark: task 0 of stage [0-9]+ failed once: a worker ended in mid-task, as the system ends "
+        "what takes too much memory: run fewer tasks at a time .*",
+        str(failed.value),
+    )
+
+
+def test_a_table_that_a_worker_does_not_see_is_named(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "away.parquet"
+
+    with pytest.raises(
+        HistoryError, match=r"of Spark has no .*away\.parquet: put the history where"
+    ):
+        each(spark, [(Part("r", path, (0,)), surveyed)], 1)

@@ -18,8 +18,11 @@ from maxq.harness.run.process.signals import ORDERS
 from maxq.harness.run.replay import NotRepeated
 from maxq.harness.schedule.format import ScheduleError
 from maxq.histories.op import HistoryError
+from maxq.spark_checkers.jvm import SparkMissing
+from maxq.spark_checkers.session import SparkFailed
 
 EXIT_USAGE, EXIT_CRASH = 254, 255
+DEBUG = "--debug"  # of `maxq check`: all that there is about a failure
 FRESH = "--fresh"  # forget what is stored
 # Commands of many runs: the same command again goes on with what is stored.
 RESUMED = frozenset(
@@ -37,10 +40,16 @@ def report(error: BaseException, text: str = "") -> None:
 
 def reported(error: BaseException, argv: Sequence[str]) -> int:
     """Say what went wrong with a command line; the exit code."""
-    if isinstance(error, HistoryError | MissingCapability | ScheduleError | NotRepeated):
+    if isinstance(error, SparkMissing | SparkFailed) and DEBUG in argv:
+        echo("".join(traceback.format_exception(error)), err=True)
+    if isinstance(
+        error, HistoryError | MissingCapability | ScheduleError | NotRepeated | SparkMissing
+    ):
         report(error)
         return EXIT_USAGE
-    if isinstance(error, EnvironmentUnavailable | EnvironmentLost | SetupFailed | OSError):
+    if isinstance(
+        error, EnvironmentUnavailable | EnvironmentLost | SetupFailed | SparkFailed | OSError
+    ):
         report(error)
         return EXIT_CRASH
     if isinstance(error, KeyboardInterrupt | click.Abort):

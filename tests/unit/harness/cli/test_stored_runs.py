@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from history_recorder import Recorder
 
-from maxq.harness.cli import stored_runs
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.terminal import program
 from maxq.harness.run.rejudge import concurrency_of, open_file
@@ -71,22 +70,6 @@ def test_a_suffix_that_says_nothing_is_refused(
     path.write_text("")
     assert run_cli(["check", str(path), "--workload", "queue"]) == 254
     assert "known: .edn, .jsonl, .parquet" in capsys.readouterr().err
-
-
-def test_an_engine_that_is_not_here_is_named_with_its_cure(
-    journal: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr("maxq.spark_checkers.session.NEEDED", ())
-    arguments = ["check", str(journal), "--workload", "queue", "--engine", "spark"]
-    assert run_cli(arguments) == 255
-    assert "install a Java runtime" in capsys.readouterr().err
-
-    monkeypatch.setattr("maxq.spark_checkers.session.NEEDED", ("no_such_module_at_all",))
-    assert run_cli(arguments) == 255
-    assert "pip install 'maxq[spark]'" in capsys.readouterr().err
-    assert stored_runs.spark_missing().startswith("not installed: no_such_module_at_all")
 
 
 def test_clients_at_a_time_are_guessed_as_upstream_does() -> None:
