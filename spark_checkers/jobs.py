@@ -10,7 +10,6 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from maxq.checkers.judgement.piecewise.pieces import Collected, Dealer, Said, Su
 from maxq.histories.columns.rows import Open, Rows
 from maxq.histories.columns.scan import Ints
 from maxq.histories.op import HistoryError, without_cycles
-from maxq.histories.parquet import JUDGED, read_coded
+from maxq.histories.parquet import JUDGED, Files, read_coded
 
 SENT_ROWS = 1 << 19  # of a history, whose answers are sent together
 _NONE = np.zeros(0, np.int64)
@@ -32,14 +31,14 @@ class Part(NamedTuple):
     history's outline is known."""
 
     run: str
-    path: Path
+    files: Files
     pieces: Sequence[int]
     before: Sequence[Open] = ()
     never: Ints = _NONE
 
     def rows(self) -> Iterator[tuple[int, Rows]]:
         """The pieces with their numbers."""
-        batches = read_coded(self.path, JUDGED, self.pieces)
+        batches = read_coded(self.files, JUDGED, self.pieces)
         for number, before, batch in zip(self.pieces, self.before, batches, strict=True):
             yield number, Rows(batch, before, self.never)
 
@@ -80,7 +79,7 @@ def _looked(blob: bytes) -> bytes:
 
 def surveyed(part: Part) -> list[Any]:
     """What each piece says of itself."""
-    return list(map(Surveyor(), read_coded(part.path, JUDGED, part.pieces)))
+    return list(map(Surveyor(), read_coded(part.files, JUDGED, part.pieces)))
 
 
 def looked_at(look: Callable[[Rows], Any], part: Part) -> list[Any]:

@@ -34,7 +34,7 @@ from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged
 from maxq.histories.lines.foreign import FORMATS as FOREIGN
 from maxq.histories.op import HistoryError
-from maxq.histories.store import StoredRun, write_whole
+from maxq.histories.store import StoredRun, is_run, is_table, write_whole
 from maxq.spark_checkers.session import LOCAL, missing
 
 FIRST_S = 3.0  # from then on a judgement says how far it is
@@ -156,9 +156,10 @@ Examples:
 def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **given: Any) -> int:
     """Judge a stored run again, or a history that another tool recorded.
 
-    RUN is a run's folder, a history of Jepsen (.edn), a journal (.jsonl) or a table (.parquet).
-    With --model it may also be elle-cli's JSON, or a log of Jepsen. The new verdict replaces the
-    stored one, unless the run is still under way or its history is damaged.
+    RUN is a run's folder, a history of Jepsen (.edn), a journal (.jsonl) or a table: a .parquet
+    file, or a folder of them. With --model it may also be elle-cli's JSON, or a log of Jepsen.
+    The new verdict replaces the stored one, unless the run is still under way or its history is
+    damaged.
     """
     if given["model"]:
         from maxq.harness.cli.histories.by_model import Asked, check_by_model
@@ -176,11 +177,11 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     engine, master = given["engine"], given["master"]
     named = flat(given["workload"])
     judged: Judged | JudgedFile
-    if run.is_dir():
+    if run.is_dir() and not is_table(run):
         whole = [f"--{name}" for name in ("power", "explain") if given[name]]
         if whole and engine not in (None, LOCAL_ENGINE):
             raise click.UsageError(f"{whole[0]} is for --engine local, which holds the history")
-        if named:
+        if named and is_run(run):
             raise click.UsageError("--workload is for files: a run's folder says what it was")
         engine = engine or (LOCAL_ENGINE if whole else _engine_for(run))
         judge = _judge_of(engine, master)

@@ -33,7 +33,7 @@ from maxq.histories.lines.foreign import HEAD, READERS, WANTED, format_of, seen
 from maxq.histories.lines.packed import history_of
 from maxq.histories.lines.truncated import READABLE
 from maxq.histories.op import Held, HistoryError, Op, Progress
-from maxq.histories.store import CONFIG, StoredRun, open_run
+from maxq.histories.store import CONFIG, StoredRun, is_table, open_run
 from maxq.histories.text import encode_op
 
 GZIP, JEPSENS = b"\x1f\x8b", "history.edn"  # of a packed file; in a store folder of Jepsen's
@@ -126,10 +126,10 @@ def open_file(
         ops = READERS[kind](path, progress, held)
     elif kind == "jsonl":
         ops, report = read_jsonl(path, allow_truncated=allow_truncated)
-    elif kind == "parquet":
-        from maxq.histories.parquet import read_parquet
+    elif kind == "parquet" or is_table(path):
+        from maxq.histories.parquet import read_table
 
-        ops = read_parquet(path)
+        ops, report = read_table(path, allow_truncated=allow_truncated)
     else:
         raise HistoryError(unknown_suffix(path))
     report = report or ReadReport(count=len(ops), complete=True)
@@ -152,6 +152,8 @@ def stored_history(
     Raises:
         HistoryError: it is none.
     """
+    if is_table(path):
+        return open_file(path, allow_truncated=allow_truncated)
     if path.is_dir() and ((path / CONFIG).exists() or not (path / JEPSENS).is_file()):
         return open_run(path, allow_truncated=allow_truncated)
     path = path / JEPSENS if path.is_dir() else path

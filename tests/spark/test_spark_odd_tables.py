@@ -1,5 +1,6 @@
 """Tables that are odd or damaged: Spark says of them what the other engine says."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,31 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
 
+def parts(path: Path) -> None:
+    """The same as a folder of parts, the last rows in the first of them."""
+    found = pq.read_table(path)
+    path.unlink()
+    path.mkdir()
+    (path / "_SUCCESS").touch()
+    half = len(found) // 2 + 1
+    for number, rows in enumerate((found.slice(half), found.slice(0, half))):
+        pq.write_table(rows, path / f"part-0000{number}.snappy.parquet", row_group_size=GROUP)
+
+
+def doubled(path: Path) -> None:
+    parts(path)
+    shutil.copy(path / "part-00001.snappy.parquet", path / "copy.parquet")
+
+
 CASES: dict[str, tuple[pa.Table, Callable[[Path], None] | None, int, str]] = {
     "no event": (table(0), None, 2, "unknown"),
     "one queue": (table(30), None, 0, "valid"),
-    "rows twice": (table(10, times=2), None, 2, "W1"),
+    "parts": (table(30), parts, 0, "valid"),
+    "a part twice": (
+        table(30), doubled, 254, "copy.parquet and part-00001.snappy.parquet both hold"),
+    "no version": (table(30).replace_schema_metadata(None), None, 0, "valid"),
+    "another order": (table(30).sort_by("f"), None, 0, "valid"),
+    "rows twice": (table(10, times=2), None, 2, "another operation has index 0"),
     "a column is missing": (table(10).drop_columns(["ext"]), None, 254, "no column ['ext']"),
     "a number is a text": (
         named(table(10), "index", table(10)["f"]), None, 254, "index is string, not a number"),
