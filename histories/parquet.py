@@ -135,7 +135,7 @@ def read_table(path: Path, *, allow_truncated: bool = False) -> tuple[tuple[Op, 
     damage: Damage = [] if allow_truncated else None
     files = files_of(path, damage)
     order = order_of(files, damage)
-    table = pa.Table.from_batches(read_batches(files, JUDGED, damage), _nullable(JUDGED))
+    table = pa.Table.from_batches(read_batches(files, damage=damage), _nullable(EVENTS.names))
     if not order.ascending:
         table = table.take(pc.sort_indices(table["index"]))
     if damage:
@@ -190,7 +190,7 @@ def order_of(files: Files, damage: Damage = None) -> Order:
 
     Args:
         files: of it.
-        damage: takes why the rest of a file is left out.
+        damage: takes why the rest of a file is left out, and which operations are in no part.
 
     Raises:
         HistoryError: a file is damaged, or operations are in no part.
@@ -198,8 +198,9 @@ def order_of(files: Files, damage: Damage = None) -> Order:
     names = ["index", "pair"] if len(files) > 1 else ["index"]
     parts = [_Indices.of(read_batches((file,), names, damage)) for file in files]
     full = [part for part in parts if part.rows]
-    if len(files) > 1 and damage is None:
-        _check_none_missing(full)
+    if len(files) > 1:
+        with _left_out(damage):
+            _check_none_missing(full)
     ascending = all(one.high < other.first for one, other in pairwise(full))
     sample = np.sort(np.concatenate([np.zeros(0, np.int64), *(part.sample for part in full)]))
     return Order(ascending and all(part.ascending for part in full), sample)

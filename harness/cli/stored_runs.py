@@ -326,7 +326,8 @@ def _say_state(stored: StoredRun) -> None:
     if missing:
         echo(f"judged without what the run had: {'; '.join(missing)}", err=True)
     if found.damage:
-        echo(f"the history is damaged: {found.damage}; judged what precedes it", err=True)
+        before = f"judged what precedes it, {found.count:,} events"
+        echo(f"the history is damaged: {found.damage}; {before}", err=True)
     if found.dropped_bytes:
         echo(f"dropped an incomplete last line of {found.dropped_bytes} bytes", err=True)
     if found.unchecked:

@@ -18,7 +18,6 @@ from maxq.histories.jsonl import ReadReport
 from maxq.histories.lines.batches import ROWS
 from maxq.histories.lines.spool import Spool
 from maxq.histories.parquet import (
-    JUDGED,
     PIECE_ROWS,
     SAMPLED,
     Damage,
@@ -41,7 +40,7 @@ def spool_table(path: Path, spool: Spool, *, allow_truncated: bool = False) -> R
     try:
         files = files_of(path, damage)
         order = order_of(files, damage)
-        for batch in _sorted(read_batches(files, JUDGED, damage), order):
+        for batch in _sorted(read_batches(files, damage=damage), order):
             if kept == spool.count:
                 kept += before_gap(batch["index"].to_numpy(), kept)
             spool.add(batch)
@@ -60,9 +59,8 @@ def _sorted(batches: Iterator[pa.RecordBatch], order: Order) -> Iterator[pa.Reco
         for batch in batches:
             of = np.searchsorted(bounds, batch["index"].to_numpy(), side="right")
             by_range = np.argsort(of, kind="stable")
-            rows = pa.RecordBatch.from_arrays(
-                batch.take(pa.array(by_range, pa.int64())).columns, schema=ROWS
-            )
+            columns = batch.select(ROWS.names).take(pa.array(by_range, pa.int64())).columns
+            rows = pa.RecordBatch.from_arrays(columns, schema=ROWS)
             cuts = np.searchsorted(of[by_range], np.arange(len(ranges) + 1)).tolist()
             for each, (begin, end) in zip(ranges, pairwise(cuts), strict=True):
                 if end > begin:

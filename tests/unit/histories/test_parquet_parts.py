@@ -230,3 +230,59 @@ def test_a_part_without_rows_counts_for_nothing(tmp_path: Path) -> None:
 
     assert read_parquet(path) == tuple(by_pieces(path)) == OPS
     assert read_table(path)[1].complete
+
+
+def cut(folder: Path) -> None:
+    path = next(folder.glob("part-00003*"))
+    path.write_bytes(path.read_bytes()[:-50])
+
+
+def flipped(folder: Path) -> None:
+    """One bit of the texts in the second row group of a part, which has checksums."""
+    path = next(folder.glob("part-00003*"))
+    how: dict[str, Any] = {"write_page_checksum": True, "use_dictionary": False}
+    pq.write_table(pq.read_table(path), path, row_group_size=GROUP, **how)
+    chunk = pq.read_metadata(path).row_group(1).column(7)
+    data = bytearray(path.read_bytes())
+    data[chunk.data_page_offset + chunk.total_compressed_size - 3] ^= 1
+    path.write_bytes(data)
+
+
+def foreign(folder: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), next(folder.glob("part-00003*")))
+
+
+DAMAGED: dict[str, tuple[Callable[[Path], None], int, str]] = {
+    "a part is cut": (cut, 14, "part-00003-x.c000.snappy.parquet: "),
+    "a bit of a part": (flipped, 21, "part-00003-x.c000.snappy.parquet: rows 7 to 13: "),
+    "a part of another table": (foreign, 14, "part-00003.*: not an events table: no column"),
+    "no first part": (without("part-00005"), 0, "operations 0 to 12 are in no part"),
+    "no third part": (without("part-00003"), 14, "operations 14 to 30 are in no part"),
+    "no last part": (without("part-00002"), 31, "operation 31, which column pair names"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ["index", "f"])
+@pytest.mark.parametrize("name", DAMAGED)
+def test_of_a_damaged_table_what_precedes_the_damage_is_read(
+    tmp_path: Path, name: str, order: str
+) -> None:
+    """Rows in another order say by their gaps where that is, if a part of them is found damaged."""
+    damage, count, words = DAMAGED[name]
+    path = in_parts(tmp_path / "history", TABLE.sort_by(order))
+    damage(path)
+    found = order == "index" or damage in (cut, flipped, foreign)
+    if found:
+        with pytest.raises(HistoryError, match=words if order == "index" else "part-00003"):
+            read_parquet(path)
+    ops, report = read_table(path, allow_truncated=True)
+    values = Values()
+    with spool() as rows:
+        assert spool_table(path, rows, allow_truncated=True) == report
+        assert [op for batch in rows.batches() for op in values.ops_of(batch)] == list(ops)
+
+    if found:
+        assert (report.complete, len(ops)) == (False, report.count)
+        assert ops == OPS[: len(ops)]
+        assert order == "f" or len(ops) == count
+        assert report.damage
