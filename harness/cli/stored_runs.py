@@ -347,11 +347,16 @@ def _check_file(
 ) -> JudgedFile:
     checkers, context = rejudge.checkers_for(named), rejudge.CONTEXT
     if judge is None:
-        stored = rejudge.open_file(path, allow_truncated=allow_truncated)
+        with rejudge.unpacked(path) as plain:
+            stored = rejudge.open_file(plain, allow_truncated=allow_truncated)
+        stored = msgspec.structs.replace(stored, path=path)
         _say_assumed(stored, rejudge.concurrency_of(stored.history))
         found = rejudge.judged_file(stored, check_all(stored.history, checkers, context), named)
         return found.with_counterexamples(checkers)
-    with piecewise.source_of(path, allow_truncated=allow_truncated) as source:
+    with (
+        rejudge.unpacked(path) as plain,
+        piecewise.source_of(plain, allow_truncated=allow_truncated) as source,
+    ):
         stored = rejudge.unread(path, source.report)
         _say_assumed(stored, source.concurrency())
         passes = Passes()
