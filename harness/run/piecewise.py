@@ -129,7 +129,8 @@ def _table_of(path: Path) -> Path | None:
     if table is None:
         return None
     with suppress(HistoryError):
-        return table if recorded(path / JOURNAL) == rows_of(table) else None
+        same = recorded(path / JOURNAL) == rows_of(table)
+        return table if same and _in_order(table) else None
     return None
 
 
