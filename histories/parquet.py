@@ -26,6 +26,7 @@ ROW_GROUP_ROWS = PIECE_ROWS = 131_072  # of older files a group has a million
 ZSTD_LEVEL = 3
 ROWS_FREE = 1_000_000  # that a file may hold; of more, each takes a byte at least
 SAMPLED = 1024  # of so many indices one is kept
+GAPLESS_MIN = 8  # rows of a part, on average; fewer may be without a gap by chance
 EXACT = 1 << 53  # from here on a float may be another number's
 REPEATED: Any = ["run_id", "type", "process_name", "f", "error"]  # columns with few texts
 # What a judge reads: `run_id` and `pair` follow from the file and its other columns.
@@ -237,7 +238,9 @@ class _Indices(NamedTuple):
 def _check_none_missing(parts: Sequence[_Indices]) -> None:
     """Refuse parts between which operations are missing, though within there is each, and those
     that lack the other halves of their last operations."""
-    dense = all(part.ascending and part.high - part.first + 1 == part.rows for part in parts)
+    dense = sum(part.rows for part in parts) >= GAPLESS_MIN * len(parts) and all(
+        part.ascending and part.high - part.first + 1 == part.rows for part in parts
+    )
     due = 0
     for part in parts:
         if dense and part.first > due:
@@ -376,7 +379,8 @@ def _batches(
             for batch in file.iter_batches(row_groups=[group], columns=names):
                 found += len(batch)
                 _check_codes(batch)
-                yield batch
+                if len(batch):
+                    yield batch
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise

@@ -190,7 +190,9 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         if given["power"]:
             raise click.UsageError("--power is for a run's folder, which has its settings")
         if not named:
-            raise click.UsageError(f"--workload is needed for a file or a table: {', '.join(workloads())}")
+            raise click.UsageError(
+                f"--workload is needed for a file or a table: {', '.join(workloads())}"
+            )
         needed = piecewise.need_all(rejudge.checkers_for(named))
         judge = _judge_of(engine or (LOCAL_ENGINE if needed else COLUMNS), master)
         judged = _check_file(run, named, judge, allow_truncated=allow_truncated)

@@ -223,6 +223,14 @@ def test_parts_that_are_no_table_are_refused(tmp_path: Path, name: str) -> None:
             read(path)
 
 
+def test_a_few_rows_of_a_history_may_be_in_many_parts(tmp_path: Path) -> None:
+    """Gaps between parts that have no gap within may be there by chance."""
+    sparse = pa.concat_tables([TABLE.slice(at, 2) for at in (2, 14, 30)])
+    path = in_parts(tmp_path / "history", sparse, (0, 2, 4, 6))
+
+    assert [op.index for op in read_parquet(path)] == [2, 3, 14, 15, 30, 31]
+
+
 def test_a_part_without_rows_counts_for_nothing(tmp_path: Path) -> None:
     path = in_parts(tmp_path / "history")
     pq.write_table(TABLE.slice(0, 0), path / "part-00000.parquet")
