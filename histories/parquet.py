@@ -12,21 +12,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from maxq.histories.columns.scan import Ints
-from maxq.histories.jsonl import ReadReport
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.tables import EVENTS, SCHEMA_VERSION, Values, events_table
+from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table
 
 ROW_GROUP_ROWS = PIECE_ROWS = 131_072  # of older files a group has a million
 ZSTD_LEVEL = 3
 ROWS_FREE = 1_000_000  # that a file may hold; of more, each takes a byte at least
-SAMPLED = 1024  # of so many indices one is kept
-GAPLESS_MIN = 8  # rows of a part, on average; fewer may be without a gap by chance
 EXACT = 1 << 53  # from here on a float may be another number's
 REPEATED: Any = ["run_id", "type", "process_name", "f", "error"]  # columns with few texts
 # What a judge reads: `run_id` and `pair` follow from the file and its other columns.
@@ -96,7 +91,7 @@ def files_of(path: Path, damage: Damage = None) -> Files:
     """
     found: list[File] = []
     for each in table_files(path):
-        with _left_out(damage):
+        with left_out(damage):
             found.append(_file_of(each))
     found.sort(key=lambda file: (file.first, file.path.name))
     full = [file for file in found if file.rows]
@@ -114,49 +109,6 @@ def files_of(path: Path, damage: Damage = None) -> Files:
     return tuple(found)
 
 
-def read_parquet(path: Path) -> tuple[Op, ...]:
-    """The operations of one run, in order.
-
-    Raises:
-        HistoryError: the table is damaged, of another version, or none.
-    """
-    return read_table(path)[0]
-
-
-def read_table(path: Path, *, allow_truncated: bool = False) -> tuple[tuple[Op, ...], ReadReport]:
-    """The operations of one run, in order, and how they were found.
-
-    Args:
-        path: a file, or a folder of parts.
-        allow_truncated: of a damaged table, take what precedes the first operation that is missing.
-
-    Raises:
-        HistoryError: the table is damaged, of another version, or none.
-    """
-    damage: Damage = [] if allow_truncated else None
-    files = files_of(path, damage)
-    order = order_of(files, damage)
-    table = pa.Table.from_batches(read_batches(files, damage=damage), _nullable(EVENTS.names))
-    if not order.ascending:
-        table = table.take(pc.sort_indices(table["index"]))
-    if damage:
-        table = table.slice(0, before_gap(table["index"].to_numpy()))
-    values = Values()
-    with _read_of(path):
-        ops = tuple(op for batch in table.to_batches() for op in values.ops_of(batch))
-    return ops, report_of(len(ops), damage)
-
-
-def report_of(count: int, damage: Damage) -> ReadReport:
-    """How a table was found."""
-    return ReadReport(count=count, complete=not damage, damage="; ".join(damage or ()))
-
-
-def before_gap(index: Ints, first: int = 0) -> int:
-    """How many indices, sorted, there are from `first` on before one is missing."""
-    return int(np.argmax(np.append(index != np.arange(first, first + len(index)), True)))
-
-
 def read_batches(
     table: Path | Files, names: Sequence[str] = EVENTS.names, damage: Damage = None
 ) -> Iterator[pa.RecordBatch]:
@@ -171,84 +123,11 @@ def read_batches(
     Raises:
         HistoryError: the table is damaged, of another version, or none.
     """
-    wanted = _nullable(names)
+    wanted = nullable(names)
     for file in _files(table):
-        with _left_out(damage), _read_of(file.path), _opened(file.path) as opened:
+        with left_out(damage), read_of(file.path), _opened(file.path) as opened:
             for batch in _batches(opened, range(len(file.groups)), [*names]):
                 yield _cast(batch, wanted)
-
-
-class Order(NamedTuple):
-    """How the rows of a table lie: `ascending`, if each index is there once, in order. `sample` are
-    some of the indices, sorted."""
-
-    ascending: bool
-    sample: Ints
-
-
-def order_of(files: Files, damage: Damage = None) -> Order:
-    """Look at the indices of a table.
-
-    Args:
-        files: of it.
-        damage: takes why the rest of a file is left out, and which operations are in no part.
-
-    Raises:
-        HistoryError: a file is damaged, or operations are in no part.
-    """
-    names = ["index", "pair"] if len(files) > 1 else ["index"]
-    parts = [_Indices.of(read_batches((file,), names, damage)) for file in files]
-    full = [part for part in parts if part.rows]
-    if len(files) > 1:
-        with _left_out(damage):
-            _check_none_missing(full)
-    ascending = all(one.high < other.first for one, other in pairwise(full))
-    sample = np.sort(np.concatenate([np.zeros(0, np.int64), *(part.sample for part in full)]))
-    return Order(ascending and all(part.ascending for part in full), sample)
-
-
-class _Indices(NamedTuple):
-    """Those of a file: how many, the first and the highest, and whether they rise. `pair` is the
-    highest of another half; -1: none is known."""
-
-    rows: int
-    first: int
-    high: int
-    ascending: bool
-    pair: int
-    sample: Ints
-
-    @classmethod
-    def of(cls, batches: Iterator[pa.RecordBatch]) -> "_Indices":
-        rows, first, last, high, ascending, pair = 0, -1, -1, -1, True, -1
-        sample = [np.zeros(0, np.int64)]
-        for batch in batches:
-            if batch["index"].null_count:
-                raise HistoryError("index and time must be integers: None")
-            index = batch["index"].to_numpy()
-            first = first if rows else int(index[0])
-            ascending &= bool((not rows or index[0] > last) and (index[1:] > index[:-1]).all())
-            rows, last, high = rows + len(index), int(index[-1]), max(high, int(index.max()))
-            if "pair" in batch.schema.names:
-                pair = max(pair, pc.max(batch["pair"]).as_py() or -1)
-            sample.append(index[::SAMPLED])
-        return cls(rows, first, high, ascending, pair, np.concatenate(sample))
-
-
-def _check_none_missing(parts: Sequence[_Indices]) -> None:
-    """Refuse parts between which operations are missing, though within there is each, and those
-    that lack the other halves of their last operations."""
-    dense = sum(part.rows for part in parts) >= GAPLESS_MIN * len(parts) and all(
-        part.ascending and part.high - part.first + 1 == part.rows for part in parts
-    )
-    due = 0
-    for part in parts:
-        if dense and part.first > due:
-            raise HistoryError(f"operations {due} to {part.first - 1} are in no part")
-        due = max(due, part.high + 1)
-    last = max((part.pair for part in parts), default=-1)
-    if last >= due:
-        raise HistoryError(f"operation {last}, which column pair names, is in no part")
 
 
 def pieces_of(table: Path | Files) -> list[int]:
@@ -284,10 +163,10 @@ def read_coded(
 
 def _coded(file: File, names: Sequence[str], pieces: Sequence[int]) -> Iterator[pa.RecordBatch]:
     """Some pieces of one file."""
-    fields = _nullable(names)
+    fields = nullable(names)
     wanted = pa.schema([f.with_type(_CODED) if f.name in REPEATED else f for f in fields])
     first = 0
-    with _read_of(file.path), _opened(file.path, coded=REPEATED) as opened:
+    with read_of(file.path), _opened(file.path, coded=REPEATED) as opened:
         for group, count in enumerate(pieces_of((file,))):
             own = [n for n in range(count) if first + n in pieces]
             first += count
@@ -322,7 +201,7 @@ def _files(table: Path | Files) -> Files:
 
 def _file_of(path: Path) -> File:
     """Reads no more than the footer and two cells of the first row."""
-    with _read_of(path), _opened(path) as file:
+    with read_of(path), _opened(path) as file:
         groups = tuple(file.metadata.row_group(n).num_rows for n in range(file.num_row_groups))
         _check_schema(file.schema_arrow)
         for batch in _batches(file, range(len(groups)), ["run_id", "index"]):
@@ -351,7 +230,7 @@ def _check_claims(found: Any, size: int) -> None:
             raise HistoryError(f"row group {number} claims {rows} rows in {size} bytes")
 
 
-def _nullable(names: Sequence[str]) -> pa.Schema:
+def nullable(names: Sequence[str]) -> pa.Schema:
     """Some columns; who reads their rows says what may not be missing."""
     return pa.schema([pa.field(name, EVENTS.field(name).type) for name in names])
 
@@ -402,7 +281,7 @@ def _check_codes(batch: pa.RecordBatch) -> None:
 
 
 @contextmanager
-def _read_of(path: Path) -> Iterator[None]:
+def read_of(path: Path) -> Iterator[None]:
     """What Arrow raises of a damaged file, as ours. That may be an error of the system without its
     number, and text is decoded without a look at it."""
     try:
@@ -416,7 +295,7 @@ def _read_of(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _left_out(damage: Damage) -> Iterator[None]:
+def left_out(damage: Damage) -> Iterator[None]:
     """What cannot be read is left out, if somebody wants to know it; else it is refused."""
     try:
         yield

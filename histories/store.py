@@ -209,7 +209,8 @@ def open_run(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     if (path / JOURNAL).exists():
         ops, report = read_jsonl(path / JOURNAL, allow_truncated=allow_truncated)
     elif (table := table_of(path)) is not None:
-        from maxq.histories.parquet import read_table  # Arrow takes its time to be imported
+        # Arrow takes its time to be imported.
+        from maxq.histories.lines.whole_table import read_table
 
         ops, report = read_table(table, allow_truncated=allow_truncated)
     else:

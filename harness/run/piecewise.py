@@ -26,6 +26,7 @@ from maxq.harness.run.rejudge import unknown_suffix
 from maxq.harness.run.stored_run import Judged, options_of
 from maxq.histories.history import History
 from maxq.histories.jsonl import ReadReport
+from maxq.histories.lines.whole_table import order_of
 from maxq.histories.op import HistoryError
 from maxq.histories.parquet import (
     JUDGED,
@@ -33,7 +34,6 @@ from maxq.histories.parquet import (
     Files,
     files_of,
     open_table,
-    order_of,
     read_coded,
     rows_of,
     run_id_of,
@@ -197,7 +197,7 @@ def source_of(path: Path, *, allow_truncated: bool) -> Iterator[Source]:
 
     with spool() as rows:
         if table:
-            from maxq.histories.lines.sorting import spool_table
+            from maxq.histories.lines.whole_table import spool_table
 
             report = spool_table(path, rows, allow_truncated=allow_truncated)
         elif path.suffix == ".jsonl":

@@ -132,7 +132,7 @@ def open_file(
     elif kind == "jsonl":
         ops, report = read_jsonl(path, allow_truncated=allow_truncated)
     elif kind == "parquet" or is_table(path):
-        from maxq.histories.parquet import read_table
+        from maxq.histories.lines.whole_table import read_table
 
         ops, report = read_table(path, allow_truncated=allow_truncated)
     else:

@@ -16,8 +16,9 @@ from maxq.harness.run.replay import options_for
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.schedule.options import Options
+from maxq.histories.lines.whole_table import read_parquet
 from maxq.histories.op import HistoryError
-from maxq.histories.parquet import encode_parquet, read_parquet
+from maxq.histories.parquet import encode_parquet
 from maxq.histories.store import JOURNAL, PARQUET, PARTS, REPORT
 
 SECONDS_NS = 1_000_000_000

@@ -12,18 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from history_recorder import Recorder
 
-from maxq.histories.lines.sorting import spool_table
 from maxq.histories.lines.spool import spool
+from maxq.histories.lines.whole_table import order_of, read_parquet, read_table, spool_table
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.parquet import (
     JUDGED,
     encode_parquet,
     files_of,
-    order_of,
     pieces_of,
     read_coded,
-    read_parquet,
-    read_table,
     rows_of,
     run_id_of,
 )

@@ -8,14 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from maxq.checkers.core.elements import elements_of
+from maxq.histories.lines.whole_table import read_parquet
 from maxq.histories.observed import ReplicaLog, encoded
 from maxq.histories.op import NEMESIS, HistoryError, Op
-from maxq.histories.parquet import (
-    encode_parquet,
-    read_batches,
-    read_coded,
-    read_parquet,
-)
+from maxq.histories.parquet import encode_parquet, read_batches, read_coded
 from maxq.histories.tables import EVENTS, events_table, ops_from_events
 
 POLLED = {2: [[0, 7], [1, "corrupt:ff"]], 3: [[None, -5], [4, "corrupt:ff"]]}
