@@ -13,7 +13,7 @@ from maxq.histories.jsonl import JournalWriter
 from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.parquet import open_table, read_batches, rows_of
 from maxq.histories.store import CONFIG, JOURNAL, PARQUET
-from maxq.histories.tables import Values
+from maxq.histories.tables import EVENTS, Values
 
 WORKLOADS = ("queue", "durability", "replicas", "lock", "offsets", "epochs", "registration",
              "queue-1", "queue-32")  # fmt: skip
@@ -66,6 +66,7 @@ def _without_logs(path: Path) -> None:
             left = batch.filter(pc.not_equal(batch["f"], pa.scalar(REPLICA_LOG)))
             index = pa.array(range(count, count + len(left)), pa.int64())
             at = left.schema.get_field_index("index")
-            writer.write_batch(left.set_column(at, left.schema.field(at), index))
+            counted = left.set_column(at, left.schema.field(at), index)
+            writer.write_batch(counted.cast(EVENTS))
             count += len(left)
     kept.rename(path / PARQUET)

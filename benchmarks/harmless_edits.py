@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 from maxq.harness.run.rejudge import encode_jsonl
 from maxq.histories.history import History
 from maxq.histories.jsonl import read_jsonl
+from maxq.histories.lines.whole_table import read_parquet
 from maxq.histories.observed import NOT_GRANTED
 from maxq.histories.op import Op
-from maxq.histories.parquet import open_table, read_parquet
+from maxq.histories.parquet import open_table
 from maxq.histories.tables import events_table
 
 Ops = Sequence[Op]

@@ -280,7 +280,10 @@ class OrderRules:
         """Take the next operation."""
         found: list[Breach] = []
         if type(op.index) is not int or op.index <= self.last_index:
-            found.append(Breach("W1", op.index, f"index {op.index} after {self.last_index}"))
+            twice = op.index == self.last_index
+            text = f"index {op.index} after {self.last_index}"
+            text = f"another operation has index {op.index}" if twice else text
+            found.append(Breach("W1", op.index, text))
         else:
             self.last_index = op.index
         if type(op.time) is not int:

@@ -1,28 +1,52 @@
-"""The events table of a run as one Parquet file, ``history.parquet``: for Spark and for archives.
+"""The events table of a run in Parquet, one file or a folder of parts: for Spark and for archives.
 
-zstd, row groups of 131,072 rows, statistics on: see docs/spec/history-format.md 9.4. Each
-page has a checksum, without which a flipped bit may well be read as another number.
+Our own files: zstd, row groups of 131,072 rows, statistics on: see docs/spec/history-format.md 9.4.
+Each page has a checksum, without which a flipped bit may well be read as another number. Others
+write tables as they like: in parts, in any order of names and rows, with other text types, and
+without our version. What they wrote is cast to ours as it is read.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table, ops_from_events
+from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table
 
 ROW_GROUP_ROWS = PIECE_ROWS = 131_072  # of older files a group has a million
 ZSTD_LEVEL = 3
 ROWS_FREE = 1_000_000  # that a file may hold; of more, each takes a byte at least
+EXACT = 1 << 53  # from here on a float may be another number's
 REPEATED: Any = ["run_id", "type", "process_name", "f", "error"]  # columns with few texts
 # What a judge reads: `run_id` and `pair` follow from the file and its other columns.
 JUDGED = [name for name in EVENTS.names if name not in ("run_id", "pair")]
 TIMED = [name for name in JUDGED if name not in ("value", "ext")]  # what happened when
 _CODED = pa.dictionary(pa.int32(), pa.string())
+
+
+class File(NamedTuple):
+    """A file of a table: the rows of each of its row groups, and of its first row the index (-1:
+    there is no row) and the run."""
+
+    path: Path
+    groups: tuple[int, ...]
+    first: int
+    run: str
+
+    @property
+    def rows(self) -> int:
+        """How many it has."""
+        return sum(self.groups)
+
+
+Files = tuple[File, ...]
+Damage = list[str] | None  # takes what is damaged, which is then left out; None: it is refused
 
 
 def encode_parquet(ops: Sequence[Op], *, run_id: str) -> bytes:
@@ -46,107 +70,144 @@ def open_table(out: Path | pa.NativeFile) -> pq.ParquetWriter:
     )
 
 
-def read_parquet(path: Path) -> tuple[Op, ...]:
-    """The operations of one run.
+def table_files(path: Path) -> list[Path]:
+    """The files of an events table: the file itself, or the parts in a folder, by name. Spark and
+    others put hidden files, and some that begin with _, beside them."""
+    if not path.is_dir():
+        return [path]
+    return sorted(p for p in path.glob("[!._]*.parquet") if p.is_file())
+
+
+def files_of(path: Path, damage: Damage = None) -> Files:
+    """The files of a table, in order of the indices of their first rows.
+
+    Args:
+        path: a file, or a folder of parts.
+        damage: takes which files cannot be read.
 
     Raises:
-        HistoryError: the file is damaged, of another version, or no events table.
+        HistoryError: a file is damaged, of another version, or no events table; two hold the same
+            rows, or rows of different runs.
     """
-    with _read_of(path), _opened(path) as file:
-        _check_schema(file.schema_arrow)
-        batches = list(_batches(file))
-        return ops_from_events(pa.Table.from_batches(batches, file.schema_arrow))
+    found: list[File] = []
+    for each in table_files(path):
+        with left_out(damage):
+            found.append(_file_of(each))
+    found.sort(key=lambda file: (file.first, file.path.name))
+    full = [file for file in found if file.rows]
+    for one, other in pairwise(full):
+        if (one.first, one.rows) == (other.first, other.rows):
+            raise HistoryError(
+                f"{one.path.name} and {other.path.name} both hold {one.rows:,} rows from index "
+                f"{one.first} on: if one is a copy, take it away"
+            )
+        if one.run != other.run:
+            raise HistoryError(
+                f"{one.path.name} is of run {one.run!r}, {other.path.name} of {other.run!r}: give "
+                "the parts of one run"
+            )
+    return tuple(found)
 
 
-def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of one run, some ten thousand at a time, every page compared with its checksum.
+def read_batches(
+    table: Path | Files, names: Sequence[str] = EVENTS.names, damage: Damage = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one run as they lie, some ten thousand at a time, every page that is read
+    compared with its checksum.
+
+    Args:
+        table: of what.
+        names: the columns that are wanted.
+        damage: takes why the rest of a file is left out.
 
     Raises:
-        HistoryError: as `read_parquet`.
+        HistoryError: the table is damaged, of another version, or none.
     """
-    with _read_of(path), _opened(path) as file:
-        _check_schema(file.schema_arrow)
-        for batch in _batches(file):
-            yield batch.select(EVENTS.names).cast(EVENTS)
+    wanted = nullable(names)
+    for file in _files(table):
+        with left_out(damage), read_of(file.path), _opened(file.path) as opened:
+            for batch in _batches(opened, range(len(file.groups)), [*names]):
+                yield _cast(batch, wanted)
 
 
-def pieces_of(path: Path) -> list[int]:
+def pieces_of(table: Path | Files) -> list[int]:
     """How many pieces each row group has, of those that `read_coded` gives.
 
     Raises:
-        HistoryError: the file is damaged.
+        HistoryError: a file is damaged.
     """
-    with _read_of(path):
-        found: Any = pq.read_metadata(path)
-        _check_claims(found, path.stat().st_size)
-        groups = (found.row_group(n).num_rows for n in range(found.num_row_groups))
-        return [-(-rows // PIECE_ROWS) for rows in groups]
+    return [-(-rows // PIECE_ROWS) for file in _files(table) for rows in file.groups]
 
 
 def read_coded(
-    path: Path, names: Sequence[str], pieces: Collection[int] | None = None
+    table: Path | Files, names: Sequence[str], pieces: Collection[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of one run, `PIECE_ROWS` at a time, those with few texts as dictionaries.
 
     Args:
-        path: of the file.
+        table: of what; its rows lie in order.
         names: the columns that are wanted; pages of the others are compared as well.
         pieces: the numbers of those that are wanted, which are given in order; None: all.
 
     Raises:
-        HistoryError: as `read_parquet`.
+        HistoryError: as `read_batches`.
     """
-    fields = [EVENTS.field(name) for name in names]
+    first = 0
+    for file in _files(table):
+        count = sum(pieces_of((file,)))
+        own = [n for n in range(count) if pieces is None or first + n in pieces]
+        first += count
+        if own:
+            yield from _coded(file, names, own)
+
+
+def _coded(file: File, names: Sequence[str], pieces: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """Some pieces of one file."""
+    fields = nullable(names)
     wanted = pa.schema([f.with_type(_CODED) if f.name in REPEATED else f for f in fields])
-    with _read_of(path), _opened(path, coded=REPEATED) as file:
-        _check_schema(file.schema_arrow)
-        first = 0
-        for group, count in enumerate(pieces_of(path)):
-            own = [n for n in range(count) if pieces is None or first + n in pieces]
+    first = 0
+    with read_of(file.path), _opened(file.path, coded=REPEATED) as opened:
+        for group, count in enumerate(pieces_of((file,))):
+            own = [n for n in range(count) if first + n in pieces]
             first += count
-            if not own:
-                continue
-            whole = pa.Table.from_batches(list(_batches(file, [group])))
-            table = whole.select(names).cast(wanted).unify_dictionaries().combine_chunks()
-            cut = table.to_batches(max_chunksize=PIECE_ROWS)
-            yield from (cut[n] for n in own)
+            if own:
+                cast = [_cast(batch, wanted) for batch in _batches(opened, [group])]
+                table = pa.Table.from_batches(cast).unify_dictionaries().combine_chunks()
+                cut = table.to_batches(max_chunksize=PIECE_ROWS)
+                yield from (cut[n] for n in own)
 
 
-def check_pages(path: Path) -> None:
-    """Compare every page with its checksum, for those who read the file by other means.
-
-    Raises:
-        HistoryError: one differs; says between which rows.
-    """
-    with _read_of(path), _opened(path) as file:
-        for _ in _batches(file):
-            """Read, and dropped."""
-
-
-def run_id_of(path: Path) -> str:
-    """The run that a file is of, by its first row; empty if it has none.
-
-    Reads no more than the footer and one cell, so that a damaged file is named before a job of many
-    files begins.
+def run_id_of(table: Path | Files) -> str:
+    """The run that a table is of, by its first row; empty if it has none.
 
     Raises:
-        HistoryError: the file is damaged, of another version, or no events table.
+        HistoryError: a file is damaged, of another version, or no events table.
     """
-    with _read_of(path), pq.ParquetFile(path) as file:
-        schema = file.schema_arrow
-        _check_schema(schema)
-        first = next(iter(file.iter_batches(1, columns=["run_id"])), None)
-        return "" if first is None or not len(first) else str(first["run_id"][0])
+    return next((file.run for file in _files(table) if file.rows), "")
 
 
-def rows_of(path: Path) -> int:
-    """How many operations a file holds, from its footer.
+def rows_of(table: Path | Files) -> int:
+    """How many operations a table holds, by the footers of its files.
 
     Raises:
-        HistoryError: the file is damaged.
+        HistoryError: a file is damaged.
     """
-    with _read_of(path):
-        return int(pq.read_metadata(path).num_rows)
+    return sum(file.rows for file in _files(table))
+
+
+def _files(table: Path | Files) -> Files:
+    return files_of(table) if isinstance(table, Path) else table
+
+
+def _file_of(path: Path) -> File:
+    """Reads no more than the footer and two cells of the first row."""
+    with read_of(path), _opened(path) as file:
+        groups = tuple(file.metadata.row_group(n).num_rows for n in range(file.num_row_groups))
+        _check_schema(file.schema_arrow)
+        for batch in _batches(file, range(len(groups)), ["run_id", "index"]):
+            index, run = batch["index"][0].as_py(), batch["run_id"][0].as_py()
+            return File(path, groups, -1 if index is None else index, run or "")
+        return File(path, groups, -1, "")
 
 
 def _opened(path: Path, coded: Sequence[str] = ()) -> pq.ParquetFile:
@@ -169,21 +230,36 @@ def _check_claims(found: Any, size: int) -> None:
             raise HistoryError(f"row group {number} claims {rows} rows in {size} bytes")
 
 
+def nullable(names: Sequence[str]) -> pa.Schema:
+    """Some columns; who reads their rows says what may not be missing."""
+    return pa.schema([pa.field(name, EVENTS.field(name).type) for name in names])
+
+
+def _cast(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """The same with our types. A column of numbers that had a gap may come as floats."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        floats = pa.types.is_floating(column.type)
+        if floats and (pc.max(pc.abs(column)).as_py() or 0) >= EXACT:
+            raise HistoryError(f"{name} has numbers that {column.type} cannot tell apart")
+    return batch.select(wanted.names).cast(wanted)
+
+
 def _batches(
-    file: pq.ParquetFile, groups: Collection[int] | None = None
+    file: pq.ParquetFile, groups: Collection[int], names: list[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some row groups; None: of all."""
+    """Some columns of the rows of some row groups; None: all columns."""
     first = 0
     for group in range(file.num_row_groups):
         rows, found = file.metadata.row_group(group).num_rows, 0
-        if groups is not None and group not in groups:
+        if group not in groups:
             first += rows
             continue
         try:
-            for batch in file.iter_batches(row_groups=[group]):
+            for batch in file.iter_batches(row_groups=[group], columns=names):
                 found += len(batch)
                 _check_codes(batch)
-                yield batch
+                if len(batch):
+                    yield batch
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
@@ -205,7 +281,7 @@ def _check_codes(batch: pa.RecordBatch) -> None:
 
 
 @contextmanager
-def _read_of(path: Path) -> Iterator[None]:
+def read_of(path: Path) -> Iterator[None]:
     """What Arrow raises of a damaged file, as ours. That may be an error of the system without its
     number, and text is decoded without a look at it."""
     try:
@@ -218,15 +294,29 @@ def _read_of(path: Path) -> Iterator[None]:
         raise HistoryError(f"{path.name}: {error}") from None
 
 
+@contextmanager
+def left_out(damage: Damage) -> Iterator[None]:
+    """What cannot be read is left out, if somebody wants to know it; else it is refused."""
+    try:
+        yield
+    except HistoryError as error:
+        if damage is None:
+            raise
+        if str(error) not in damage:  # each reading finds it again
+            damage.append(str(error))
+
+
 def _check_schema(schema: pa.Schema) -> None:
-    version = (schema.metadata or {}).get(b"maxq.schema", b"").decode()
+    """Refuse what is no events table of today's version; who wrote it again may not say which."""
+    version = (schema.metadata or {}).get(b"maxq.schema", SCHEMA_VERSION.encode()).decode()
     if version != SCHEMA_VERSION:
         raise HistoryError(f"schema version {version!r}, expected {SCHEMA_VERSION!r}")
     if missing := set(EVENTS.names) - set(schema.names):
         raise HistoryError(f"not an events table: no column {sorted(missing)}")
-    for field in schema:
-        if field.name in EVENTS.names:
-            _check_type(field)
+    for name in EVENTS.names:
+        if schema.get_field_index(name) < 0:
+            raise HistoryError(f"not an events table: {name} is there twice")
+        _check_type(schema.field(name))
 
 
 def _check_type(field: "pa.Field[Any]") -> None:
@@ -237,5 +327,7 @@ def _check_type(field: "pa.Field[Any]") -> None:
     if pa.types.is_string(wanted.type):
         if pa.types.is_binary(found) or pa.types.is_large_binary(found):
             raise HistoryError(f"not an events table: {field.name} is {found}, not text")
-    elif not pa.types.is_integer(found) and not (pa.types.is_null(found) and wanted.nullable):
+        return
+    gaps = wanted.nullable and (pa.types.is_null(found) or pa.types.is_floating(found))
+    if not pa.types.is_integer(found) and not gaps:
         raise HistoryError(f"not an events table: {field.name} is {found}, not a number")

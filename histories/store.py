@@ -4,7 +4,7 @@
       config.json        1. before anything starts: resolved options, commit, seed, topology
       history.jsonl      2. growing while the run goes on
       history.digests       of its blocks
-      history.parquet    3. at the end: the same history for Spark
+      history.parquet    3. at the end: the same history for Spark; or history/*.parquet
       results.json          verdicts
       results.edn           the same for Jepsen's web page; last, by rename
       oracle.jsonl          of a simulated run: broken invariants, if the oracle saw any
@@ -41,6 +41,7 @@ from maxq.histories.text import NOT_JSON
 CONFIG = "config.json"
 JOURNAL = "history.jsonl"
 PARQUET = "history.parquet"
+PARTS = "history"  # a folder of a run that holds its table in parts
 RESULTS = "results.json"
 RESULTS_EDN = "results.edn"
 REPORT = "report.html"
@@ -155,11 +156,36 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.report.complete and (self.path / RESULTS_EDN).exists()
 
 
+def is_run(path: Path) -> bool:
+    """Whether a folder is one that a run has written."""
+    return any((path / name).exists() for name in (CONFIG, JOURNAL))
+
+
+def is_table(path: Path) -> bool:
+    """Whether a path is that of an events table, and no run's folder, which may hold one."""
+    if not path.is_dir():
+        return path.suffix == ".parquet"
+    return not is_run(path) and _has_parts(path)
+
+
+def table_of(run: Path) -> Path | None:
+    """The table in a run's folder, one file or a folder of parts; None: there is none."""
+    if (run / PARQUET).exists():
+        return run / PARQUET
+    return run / PARTS if _has_parts(run / PARTS) else None
+
+
+def _has_parts(folder: Path) -> bool:
+    from maxq.histories.parquet import table_files  # Arrow takes its time to be imported
+
+    return folder.is_dir() and bool(table_files(folder))
+
+
 def whole_table(path: Path) -> Path | None:
     """The table that has all of a run's history: of one that ended properly and was judged, or has
     no journal; else None."""
-    found, judged = path / PARQUET, (path / RESULTS_EDN).exists()
-    return found if found.exists() and (judged or not (path / JOURNAL).exists()) else None
+    judged = (path / RESULTS_EDN).exists() or not (path / JOURNAL).exists()
+    return table_of(path) if judged else None
 
 
 def open_part(path: Path, history: History, report: ReadReport) -> StoredRun:
@@ -182,11 +208,11 @@ def open_run(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     path = path.resolve()
     if (path / JOURNAL).exists():
         ops, report = read_jsonl(path / JOURNAL, allow_truncated=allow_truncated)
-    elif (path / PARQUET).exists():
-        from maxq.histories.parquet import read_parquet  # Arrow takes its time to be imported
+    elif (table := table_of(path)) is not None:
+        # Arrow takes its time to be imported.
+        from maxq.histories.lines.whole_table import read_table
 
-        ops = read_parquet(path / PARQUET)
-        report = ReadReport(count=len(ops), complete=True)
+        ops, report = read_table(table, allow_truncated=allow_truncated)
     else:
         ops, report = (), unrecorded(path)
     return open_part(path, History(ops), report)
@@ -199,7 +225,7 @@ def unrecorded(path: Path) -> ReadReport:
         HistoryError: it is no run.
     """
     if not (path / CONFIG).exists():
-        raise HistoryError(f"no history in {path.name}: neither {JOURNAL} nor {PARQUET}")
+        raise HistoryError(f"no history in {path.name}: neither {JOURNAL} nor a .parquet file")
     return ReadReport(count=0, complete=False)
 
 

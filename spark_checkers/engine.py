@@ -24,7 +24,7 @@ from maxq.checkers.judgement.piecewise.by_columns import judging_of
 from maxq.checkers.judgement.piecewise.dealt import Judged, Request
 from maxq.histories.columns.outline import Outline
 from maxq.histories.op import without_cycles
-from maxq.histories.parquet import TIMED, pieces_of, read_coded, rows_of
+from maxq.histories.parquet import TIMED, files_of, pieces_of, read_coded, rows_of
 from maxq.spark_checkers.jobs import Dealt, Look, Part, deal, each, looked_at, surveyed
 from maxq.spark_checkers.session import failures
 
@@ -111,14 +111,14 @@ class _Run:
     def __init__(self, name: str, table: Table, tasks: int) -> None:
         self.judged: Judged | None = None
         self._name = name
-        self._path = table.path.resolve()
-        self._groups = _groups(pieces_of(table.path), max(1, tasks))
+        self._files = files_of(table.path.resolve())
+        self._groups = _groups(pieces_of(self._files), max(1, tasks))
         self._plan: Plan[Judged] = judging_of(table.request)
         self.ask: Ask | None = next(self._plan)
 
     def reading(self, pieces: Collection[int] | None) -> Any:
         """Reads what happened when, here."""
-        return read_coded(self._path, TIMED, pieces)
+        return read_coded(self._files, TIMED, pieces)
 
     def told(self, answer: Any) -> None:
         """Go on with an answer."""
@@ -131,7 +131,7 @@ class _Run:
         """What each task is to look at, and how."""
         match self.ask:
             case Survey():
-                return [(Part(self._name, self._path, own), surveyed) for own in self._groups]
+                return [(Part(self._name, self._files, own), surveyed) for own in self._groups]
             case Each(look, outline, pieces):
                 wanted = None if pieces is None else frozenset(pieces)
                 return [(part, partial(looked_at, look)) for part in self._parts(outline, wanted)]
@@ -150,7 +150,7 @@ class _Run:
             own = [n for n in group if wanted is None or n in wanted]
             before = [outline.before[n] for n in own]
             if own:
-                found.append(Part(self._name, self._path, own, before, outline.never))
+                found.append(Part(self._name, self._files, own, before, outline.never))
         return found
 
 

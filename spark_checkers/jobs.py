@@ -11,7 +11,6 @@ import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from maxq.checkers.judgement.piecewise.pieces import Collected, Dealer, Said, Su
 from maxq.histories.columns.rows import Open, Rows
 from maxq.histories.columns.scan import Ints
 from maxq.histories.op import HistoryError, without_cycles
-from maxq.histories.parquet import JUDGED, read_coded
+from maxq.histories.parquet import JUDGED, Files, read_coded
 
 SENT_ROWS = 1 << 19  # of a history, whose answers are sent together
 _NONE = np.zeros(0, np.int64)
@@ -34,7 +33,7 @@ class Part(NamedTuple):
     history's outline is known."""
 
     run: str
-    path: Path
+    files: Files
     pieces: Sequence[int]
     before: Sequence[Open] = ()
     never: Ints = _NONE
@@ -45,10 +44,11 @@ class Part(NamedTuple):
         Raises:
             HistoryError: one cannot be read.
         """
-        if not self.path.exists():
-            where = f"worker {platform.node()} of Spark has no {self.path}"
-            raise HistoryError(f"{where}: put the history where every machine finds it, as a table")
-        return read_coded(self.path, JUDGED, self.pieces)
+        for file in self.files:
+            if not file.path.exists():
+                where = f"worker {platform.node()} of Spark has no {file.path}"
+                raise HistoryError(f"{where}: put the table where every machine finds it")
+        return read_coded(self.files, JUDGED, self.pieces)
 
     def rows(self) -> Iterator[tuple[int, Rows]]:
         """The pieces with their numbers."""

@@ -145,12 +145,16 @@ def judged_by(
     broken = [b for b in breaches if not b.warning]
     if broken:
         first = broken[0]
-        why = f"{first.rule} at op {first.index}: {first.text} ({len(broken)} breaches)"
+        count = f"{len(broken):,} breach{'' if len(broken) == 1 else 'es'}"
+        why = f"{first.rule} at op {first.index}: {first.text} ({count})"
         verdicts = tuple(unjudged(c, why) for c in checkers)
     else:
         verdicts = with_answers([_grounded(_asked(c, judge), standing) for c in checkers])
     kept = (*broken, *(b for b in breaches if b.warning))[:BREACHES_MAX]
     results = Results(valid=True, verdicts=verdicts, breaches=kept)
+    if broken:
+        words = f"the history is not well-formed: {why}, so no claim is judged"
+        return msgspec.structs.replace(results, valid="unknown", whys=(words,))
     valid, whys, advice = _composed(results, context)
     return msgspec.structs.replace(results, valid=valid, whys=whys, advice=advice)
 

@@ -33,7 +33,7 @@ from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged
 from maxq.histories.lines.foreign import FORMATS as FOREIGN
 from maxq.histories.op import HistoryError
-from maxq.histories.store import StoredRun, write_whole
+from maxq.histories.store import StoredRun, is_run, is_table, write_whole
 from maxq.spark_checkers.masters import LOCAL, wrong
 from maxq.spark_checkers.session import need, unheard
 
@@ -159,9 +159,10 @@ Examples:
 def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **given: Any) -> int:
     """Judge a stored run again, or a history that another tool recorded.
 
-    RUN is a run's folder, a history of Jepsen (.edn), a journal (.jsonl) or a table (.parquet).
-    With --model it may also be elle-cli's JSON, or a log of Jepsen. The new verdict replaces the
-    stored one, unless the run is still under way or its history is damaged.
+    RUN is a run's folder, a history of Jepsen (.edn), a journal (.jsonl) or a table: a .parquet
+    file, or a folder of them. With --model it may also be elle-cli's JSON, or a log of Jepsen.
+    The new verdict replaces the stored one, unless the run is still under way or its history is
+    damaged.
     """
     if given["model"]:
         from maxq.harness.cli.histories.by_model import Asked, check_by_model
@@ -179,11 +180,11 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     engine, on_spark = given["engine"], _spark_of(given)
     named = flat(given["workload"])
     judged: Judged | JudgedFile
-    if run.is_dir():
+    if run.is_dir() and not is_table(run):
         whole = [f"--{name}" for name in ("power", "explain") if given[name]]
         if whole and engine not in (None, LOCAL_ENGINE):
             raise click.UsageError(f"{whole[0]} is for --engine local, which holds the history")
-        if named:
+        if named and is_run(run):
             raise click.UsageError("--workload is for files: a run's folder says what it was")
         engine = engine or (LOCAL_ENGINE if whole else _engine_for(run))
         judge = _judge_of(engine, on_spark)
@@ -192,7 +193,9 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         if given["power"]:
             raise click.UsageError("--power is for a run's folder, which has its settings")
         if not named:
-            raise click.UsageError(f"--workload is needed for a file: {', '.join(workloads())}")
+            raise click.UsageError(
+                f"--workload is needed for a file or a table: {', '.join(workloads())}"
+            )
         needed = piecewise.need_all(rejudge.checkers_for(named))
         judge = _judge_of(engine or (LOCAL_ENGINE if needed else COLUMNS), on_spark)
         judged = _check_file(run, named, judge, allow_truncated=allow_truncated)
@@ -327,7 +330,8 @@ def _say_state(stored: StoredRun) -> None:
     if missing:
         echo(f"judged without what the run had: {'; '.join(missing)}", err=True)
     if found.damage:
-        echo(f"the history is damaged: {found.damage}; judged what precedes it", err=True)
+        before = f"judged what precedes it, {found.count:,} events"
+        echo(f"the history is damaged: {found.damage}; {before}", err=True)
     if found.dropped_bytes:
         echo(f"dropped an incomplete last line of {found.dropped_bytes} bytes", err=True)
     if found.unchecked:
@@ -347,11 +351,16 @@ def _check_file(
 ) -> JudgedFile:
     checkers, context = rejudge.checkers_for(named), rejudge.CONTEXT
     if judge is None:
-        stored = rejudge.open_file(path, allow_truncated=allow_truncated)
+        with rejudge.unpacked(path) as plain:
+            stored = rejudge.open_file(plain, allow_truncated=allow_truncated)
+        stored = msgspec.structs.replace(stored, path=path)
         _say_assumed(stored, rejudge.concurrency_of(stored.history))
         found = rejudge.judged_file(stored, check_all(stored.history, checkers, context), named)
         return found.with_counterexamples(checkers)
-    with piecewise.source_of(path, allow_truncated=allow_truncated) as source:
+    with (
+        rejudge.unpacked(path) as plain,
+        piecewise.source_of(plain, allow_truncated=allow_truncated) as source,
+    ):
         stored = rejudge.unread(path, source.report)
         _say_assumed(stored, source.concurrency())
         passes = Passes()

@@ -25,8 +25,18 @@ from maxq.harness.run.rejudge import unknown_suffix
 from maxq.harness.run.stored_run import Judged, options_of
 from maxq.histories.history import History
 from maxq.histories.jsonl import ReadReport
+from maxq.histories.lines.whole_table import order_of
 from maxq.histories.op import HistoryError
-from maxq.histories.parquet import JUDGED, TIMED, open_table, read_coded, rows_of, run_id_of
+from maxq.histories.parquet import (
+    JUDGED,
+    TIMED,
+    Files,
+    files_of,
+    open_table,
+    read_coded,
+    rows_of,
+    run_id_of,
+)
 from maxq.histories.store import JOURNAL, open_part, unrecorded, whole_table
 from maxq.histories.tables import EVENTS
 from maxq.spark_checkers import session
@@ -119,38 +129,49 @@ def _table_of(path: Path) -> Path | None:
     if table is None:
         return None
     with suppress(HistoryError):
-        return table if recorded(path / JOURNAL) == rows_of(table) else None
+        same = recorded(path / JOURNAL) == rows_of(table)
+        return table if same and _in_order(table) else None
     return None
 
 
 def table_source(path: Path) -> Source:
-    """A table's history.
+    """The history of a table, one file or parts, whose rows lie in order.
 
     Raises:
-        HistoryError: the file is damaged.
+        HistoryError: a file is damaged.
     """
-    report = ReadReport(count=rows_of(path), complete=True)
-    return Source(report, _Kept(path), partial(read_coded, path, TIMED), path)
+    files = files_of(path)
+    report = ReadReport(count=rows_of(files), complete=True)
+    return Source(report, _Kept(files), partial(read_coded, files, TIMED), path)
+
+
+def _in_order(path: Path) -> bool:
+    """Whether a table may be read as it lies.
+
+    Raises:
+        HistoryError: a file is damaged.
+    """
+    return order_of(files_of(path)).ascending
 
 
 class _Kept:
     """The pieces of a table, which are read again and again; kept from the first reading on where
     they are few."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, files: Files) -> None:
+        self._files = files
         self._kept: list[pa.RecordBatch] | None = None
 
     def __call__(self, pieces: Collection[int] | None = None) -> Iterator[pa.RecordBatch]:
         if self._kept is None:
-            return self._all() if pieces is None else read_coded(self._path, JUDGED, pieces)
+            return self._all() if pieces is None else read_coded(self._files, JUDGED, pieces)
         numbers = range(len(self._kept)) if pieces is None else sorted(pieces)
         return (self._kept[number] for number in numbers)
 
     def _all(self) -> Iterator[pa.RecordBatch]:
         kept: list[pa.RecordBatch] = []
         room = KEPT_BYTES
-        for batch in read_coded(self._path, JUDGED):
+        for batch in read_coded(self._files, JUDGED):
             room -= batch.nbytes
             if room >= 0:
                 kept.append(batch)
@@ -163,18 +184,23 @@ class _Kept:
 
 @contextmanager
 def source_of(path: Path, *, allow_truncated: bool) -> Iterator[Source]:
-    """A file's history, for the length of a block.
+    """The history of a file, or of a table in parts, for the length of a block.
 
     Raises:
         HistoryError: it is damaged, or its suffix is unknown.
     """
-    if path.suffix == ".parquet":
+    table = path.is_dir() or path.suffix == ".parquet"
+    if table and not allow_truncated and _in_order(path):
         yield table_source(path)
         return
     from maxq.histories.lines.spool import spool  # numpy
 
     with spool() as rows:
-        if path.suffix == ".jsonl":
+        if table:
+            from maxq.histories.lines.whole_table import spool_table
+
+            report = spool_table(path, rows, allow_truncated=allow_truncated)
+        elif path.suffix == ".jsonl":
             from maxq.histories.lines.journal import spool_journal
 
             report = spool_journal(path, rows, allow_truncated=allow_truncated)

@@ -4,13 +4,13 @@ How such a run was set up is unknown, so `CONTEXT` is assumed, and shown: a targ
 nothing is known, a profile that promises that nothing is lost.
 """
 
-import gzip
 import shlex
 import shutil
 import tempfile
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -33,10 +33,15 @@ from maxq.histories.lines.foreign import HEAD, READERS, WANTED, format_of, seen
 from maxq.histories.lines.packed import history_of
 from maxq.histories.lines.truncated import READABLE
 from maxq.histories.op import Held, HistoryError, Op, Progress
-from maxq.histories.store import CONFIG, StoredRun, open_run
+from maxq.histories.store import CONFIG, StoredRun, is_table, open_run
 from maxq.histories.text import encode_op
 
-GZIP, JEPSENS = b"\x1f\x8b", "history.edn"  # of a packed file; in a store folder of Jepsen's
+Packing = Literal["gzip", "zstd"]
+PACKED: dict[Packing, bytes] = {
+    "gzip": b"\x1f\x8b",
+    "zstd": b"\x28\xb5\x2f\xfd",
+}  # how such files begin
+JEPSENS = "history.edn"  # in a store folder of Jepsen's
 CONTEXT = Context(target="unknown")
 
 
@@ -126,10 +131,10 @@ def open_file(
         ops = READERS[kind](path, progress, held)
     elif kind == "jsonl":
         ops, report = read_jsonl(path, allow_truncated=allow_truncated)
-    elif kind == "parquet":
-        from maxq.histories.parquet import read_parquet
+    elif kind == "parquet" or is_table(path):
+        from maxq.histories.lines.whole_table import read_table
 
-        ops = read_parquet(path)
+        ops, report = read_table(path, allow_truncated=allow_truncated)
     else:
         raise HistoryError(unknown_suffix(path))
     report = report or ReadReport(count=len(ops), complete=True)
@@ -152,34 +157,51 @@ def stored_history(
     Raises:
         HistoryError: it is none.
     """
+    if is_table(path):
+        return open_file(path, allow_truncated=allow_truncated)
     if path.is_dir() and ((path / CONFIG).exists() or not (path / JEPSENS).is_file()):
         return open_run(path, allow_truncated=allow_truncated)
     path = path / JEPSENS if path.is_dir() else path
-    with path.open("rb") as file:
-        head = file.read(HEAD)
-    if head.startswith(GZIP):
-        return _unpacked(path, kind, allow_truncated, progress, held)
-    kind = kind or format_of(head)
-    if not kind:
-        raise HistoryError(f"{path.name} is no history: {seen(head)}; {WANTED}")
-    return open_file(path, kind=kind, allow_truncated=allow_truncated, progress=progress, held=held)
-
-
-def _unpacked(
-    path: Path, kind: str, allow_truncated: bool, progress: Progress, held: Held
-) -> StoredRun:
-    """The history in a compressed file."""
-    with tempfile.TemporaryDirectory(prefix="maxq-history-") as folder:
-        plain = Path(folder) / path.name.removesuffix(".gz")
-        try:
-            with gzip.open(path) as packed, plain.open("wb") as file:
-                shutil.copyfileobj(packed, file)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise HistoryError(f"{path.name}: {error}") from None
-        found = stored_history(
+    with unpacked(path) as plain:
+        head = _head(plain)
+        kind = kind or format_of(head)
+        if not kind:
+            raise HistoryError(f"{path.name} is no history: {seen(head)}; {WANTED}")
+        found = open_file(
             plain, kind=kind, allow_truncated=allow_truncated, progress=progress, held=held
         )
     return msgspec.structs.replace(found, path=path)
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """A file for the length of a block; of one that gzip or zstd has packed what is in it.
+
+    Raises:
+        HistoryError: it is cut off or damaged.
+    """
+    head = b"" if path.is_dir() else _head(path)
+    how = next((how for how, magic in PACKED.items() if head.startswith(magic)), None)
+    if how is None:
+        yield path
+        return
+    import pyarrow as pa  # takes its time to be imported
+
+    with tempfile.TemporaryDirectory(prefix="maxq-history-") as folder:
+        plain = Path(folder) / (path.stem if path.suffix in (".gz", ".zst") else path.name)
+        try:
+            with pa.input_stream(str(path), compression=how) as packed, plain.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise HistoryError(f"{path.name}: {error}") from None
+        yield plain
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(HEAD)
 
 
 def unknown_suffix(path: Path) -> str:

@@ -217,7 +217,8 @@ class _Reading:
     def _with_more(self, text: bytes) -> list[Op]:
         """An operation that has other keys too, or lacks some."""
         try:
-            form = {key: _keywords(value) for key, value in msgspec.json.decode(text).items()}
+            found = msgspec.json.decode(text, type=dict[str, Any])
+            form = {key: _keywords(value) for key, value in found.items()}
             if "process" not in form:
                 return []
             return [op_of_form(form, None if "index" in form else -1)]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from maxq.histories.digests import digests_of
 from maxq.histories.history import History, partners
 from maxq.histories.jsonl import JournalWriter, read_jsonl
+from maxq.histories.lines.whole_table import read_parquet
 from maxq.histories.op import NEMESIS, Op
-from maxq.histories.parquet import encode_parquet, read_parquet
+from maxq.histories.parquet import encode_parquet
 from maxq.histories.text import FIXED, decode_value, encode_value
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

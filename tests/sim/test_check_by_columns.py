@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 from directed import schedule_of
 
@@ -15,9 +16,10 @@ from maxq.harness.run.replay import options_for
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.schedule.options import Options
+from maxq.histories.lines.whole_table import read_parquet
 from maxq.histories.op import HistoryError
-from maxq.histories.parquet import encode_parquet, read_parquet
-from maxq.histories.store import JOURNAL, PARQUET, REPORT
+from maxq.histories.parquet import encode_parquet
+from maxq.histories.store import JOURNAL, PARQUET, PARTS, REPORT
 
 SECONDS_NS = 1_000_000_000
 
@@ -120,6 +122,25 @@ def test_a_page_of_a_table_that_is_damaged_is_not_needed(short: Path, tmp_path: 
     data[len(data) // 3] ^= 0xFF
     (run / PARQUET).write_bytes(data)
     assert _by_columns(run).results == _by_columns(short).results
+
+
+@pytest.mark.parametrize("order", ["index", "f"])
+@pytest.mark.parametrize("journal", [True, False])
+def test_a_run_s_table_may_be_in_parts(
+    short: Path, tmp_path: Path, order: str, journal: bool
+) -> None:
+    run = _copy(short, tmp_path)
+    table = pq.read_table(run / PARQUET).sort_by(order)
+    (run / PARQUET).unlink()
+    (run / PARTS).mkdir()
+    for number, begin in enumerate((1000, 0)):
+        rows = table.slice(begin, 1000 if begin == 0 else None)
+        pq.write_table(rows, run / PARTS / f"part-{number}.parquet")
+    if not journal:
+        (run / JOURNAL).unlink()
+    local = stored_run.judge_stored(run)
+    assert _by_columns(run).results == local.results == _by_columns(short).results
+    assert local.stored.report.count == _count(short)
 
 
 def _count(run: Path) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from maxq.checkers.judgement.piecewise.dealt import Request
 from maxq.checkers.messages.durability import Durability
 from maxq.harness.cli.main import run_cli
 from maxq.histories.op import HistoryError
-from maxq.histories.parquet import open_table
+from maxq.histories.parquet import File, open_table
 from maxq.histories.tables import EVENTS, events_table
 from maxq.spark_checkers.engine import Table, judge_on
 from maxq.spark_checkers.jobs import Part, each, surveyed
@@ -68,11 +69,32 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
 
+def parts(path: Path) -> None:
+    """The same as a folder of parts, the last rows in the first of them."""
+    found = pq.read_table(path)
+    path.unlink()
+    path.mkdir()
+    (path / "_SUCCESS").touch()
+    half = len(found) // 2 + 1
+    for number, rows in enumerate((found.slice(half), found.slice(0, half))):
+        pq.write_table(rows, path / f"part-0000{number}.snappy.parquet", row_group_size=GROUP)
+
+
+def doubled(path: Path) -> None:
+    parts(path)
+    shutil.copy(path / "part-00001.snappy.parquet", path / "copy.parquet")
+
+
 CASES: dict[str, tuple[pa.Table, Callable[[Path], None] | None, int, str]] = {
     "no event": (table(0), None, 2, "unknown"),
     "one queue": (table(30), None, 0, "valid"),
     "many queues": (queues(2_000), None, 0, "valid"),
-    "rows twice": (table(10, times=2), None, 2, "W1"),
+    "parts": (table(30), parts, 0, "valid"),
+    "a part twice": (
+        table(30), doubled, 254, "copy.parquet and part-00001.snappy.parquet both hold"),
+    "no version": (table(30).replace_schema_metadata(None), None, 0, "valid"),
+    "another order": (table(30).sort_by("f"), None, 0, "valid"),
+    "rows twice": (table(10, times=2), None, 2, "another operation has index 0"),
     "a column is missing": (table(10).drop_columns(["ext"]), None, 254, "no column ['ext']"),
     "a number is a text": (
         named(table(10), "index", table(10)["f"]), None, 254, "index is string, not a number"),
@@ -126,10 +148,10 @@ class Ends:
         return os._exit, (1,)
 
 
-def test_a_worker_that_is_ended_is_one_sentence(spark: Any, tmp_path: Path) -> None:
+def test_a_worker_that_is_ended_is_one_sentence(spark: Any) -> None:
     ends: Any = Ends()
     with pytest.raises(SparkFailed) as failed, failures():
-        each(spark, [(Part("r", tmp_path, (0,)), ends)], 1)
+        each(spark, [(Part("r", (), (0,)), ends)], 1)
 
     assert re.fullmatch(
         "Spark: task 0 of stage [0-9]+ failed once: a worker ended in mid-task, as the system ends "
@@ -139,9 +161,7 @@ def test_a_worker_that_is_ended_is_one_sentence(spark: Any, tmp_path: Path) -> N
 
 
 def test_a_table_that_a_worker_does_not_see_is_named(spark: Any, tmp_path: Path) -> None:
-    path = tmp_path / "away.parquet"
+    away = File(tmp_path / "away.parquet", (1,), 0, "r")
 
-    with pytest.raises(
-        HistoryError, match=r"of Spark has no .*away\.parquet: put the history where"
-    ):
-        each(spark, [(Part("r", path, (0,)), surveyed)], 1)
+    with pytest.raises(HistoryError, match=r"of Spark has no .*away\.parquet: put the table where"):
+        each(spark, [(Part("r", (away,), (0,)), surveyed)], 1)

@@ -17,7 +17,8 @@ class Coming:
         self._begun = self._since = time.monotonic()
         self._read = 0
         self._phase = ""  # empty: reading
-        self._size = path.stat().st_size if path.is_file() and path.suffix != ".gz" else 0
+        known = path.is_file() and path.suffix not in (".gz", ".zst")
+        self._size = path.stat().st_size if known else 0
 
     def read(self, count: int) -> None:
         """So many bytes more have been read."""

@@ -19,7 +19,7 @@ from maxq.checkers.judgement.lost import Checked, Lost, lost_in
 from maxq.harness.schedule.options import PROFILES, Options
 from maxq.histories.aliases import renamed
 from maxq.histories.digests import digests_of
-from maxq.histories.store import CONFIG, JOURNAL, PARQUET, REPORT, RESULTS, RunStore
+from maxq.histories.store import CONFIG, JOURNAL, REPORT, RESULTS, RunStore, table_of
 from maxq.histories.text import NOT_JSON
 
 State = Literal["valid", "invalid", "unknown", "running", "unfinished", "damaged"]
@@ -184,7 +184,7 @@ def _check_history(path: Path, stored: Stored) -> None:
     """Complain of a history that is not there, or is shorter than it was."""
     journal = path / JOURNAL
     if not journal.exists():
-        if not (path / PARQUET).exists() and not stored.error:
+        if table_of(path) is None and not stored.error:
             raise _Damaged(f"{JOURNAL} is missing")
         return
     last = _last_line(journal)

@@ -18,8 +18,9 @@ from maxq.histories.fault_facts import (
 )
 from maxq.histories.grounds import declaration, declared
 from maxq.histories.history import History
+from maxq.histories.lines.whole_table import read_parquet
 from maxq.histories.op import NEMESIS, Op
-from maxq.histories.parquet import encode_parquet, read_parquet
+from maxq.histories.parquet import encode_parquet
 from maxq.histories.text import decode_fields, encode_op, op_of_fields
 
 FLAP = FaultFacts(strikes="begin-flap", effect="cut", heals=("end-flap",), color="#9AD9D3")

@@ -8,15 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from maxq.checkers.core.elements import elements_of
+from maxq.histories.lines.whole_table import read_parquet
 from maxq.histories.observed import ReplicaLog, encoded
 from maxq.histories.op import NEMESIS, HistoryError, Op
-from maxq.histories.parquet import (
-    check_pages,
-    encode_parquet,
-    read_batches,
-    read_coded,
-    read_parquet,
-)
+from maxq.histories.parquet import encode_parquet, read_batches, read_coded
 from maxq.histories.tables import EVENTS, events_table, ops_from_events
 
 POLLED = {2: [[0, 7], [1, "corrupt:ff"]], 3: [[None, -5], [4, "corrupt:ff"]]}
@@ -85,7 +80,7 @@ def test_parquet_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "history.parquet"
     table = pa.table({"a": [1]})
     pq.write_table(table, path)
-    with pytest.raises(HistoryError, match="schema version ''"):
+    with pytest.raises(HistoryError, match=r"not an events table: no column"):
         read_parquet(path)
     pq.write_table(table.replace_schema_metadata({"maxq.schema": "1"}), path)
     with pytest.raises(HistoryError, match=r"history\.parquet: not an events table"):
@@ -119,8 +114,6 @@ def test_no_flipped_bit_of_parquet_is_read_as_something_else(tmp_path: Path) -> 
         except HistoryError as error:
             refused += str(error).startswith(f"history.parquet: rows 0 to {len(OPS) - 1}: ")
     assert refused > 100
-    with pytest.raises(HistoryError, match=r"history\.parquet: rows 0 to "):
-        check_pages(path)
 
 
 def test_a_row_group_that_claims_more_than_its_file_holds_is_refused(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_nobody_judges_a_history_that_is_not_wellformed() -> None:
     results = check_all(History([op, op]), [_Says("a", "kept")], Context())
 
     assert (results.valid, results.exit_code) == ("unknown", 2)
-    assert results.verdicts[0].reason == "W1 at op 0: index 0 after 0 (2 breaches)"
+    assert results.verdicts[0].reason == "W1 at op 0: another operation has index 0 (2 breaches)"
     assert [b.rule for b in results.breaches] == ["W1", "W3"]
 
 

@@ -1,7 +1,9 @@
 """`maxq export` and `maxq check` of files."""
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from history_recorder import Recorder
 
@@ -52,6 +54,25 @@ def test_a_file_is_judged_and_what_is_assumed_is_said(
     assert "2 clients at a time" in err
     assert "S6 lost-write" in out
     assert f"repeat:  {program()} check {journal} --workload queue" in out
+
+
+@pytest.mark.parametrize("engine", ["columns", "local"])
+@pytest.mark.parametrize(("how", "suffix"), [("gzip", ".gz"), ("zstd", ".zst")])
+def test_a_packed_file_is_judged_as_what_is_in_it(
+    journal: Path, how: Any, suffix: str, engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for form in ("jsonl", "edn", "parquet"):
+        plain = journal.with_name(f"h.{form}")
+        run_cli(["export", str(journal), "--format", form, "--output", str(plain)])
+        packed = plain.with_name(f"{plain.name}{suffix}")
+        packed.write_bytes(pa.compress(plain.read_bytes(), how, asbytes=True))
+        said = []
+        for path in (plain, packed):
+            capsys.readouterr()
+            words = ["check", str(path), "--workload", "queue", "--engine", engine]
+            assert run_cli(words) == 1
+            said.append(capsys.readouterr().out.replace(str(path), "FILE"))
+        assert said[0] == said[1], form
 
 
 def test_a_file_needs_a_workload_and_a_folder_has_one(

@@ -66,6 +66,7 @@ def came_of(read: Any, path: Path) -> Any:
 
 @given(texts)
 @example("{:type :ok, :f :txn, :value [[:r 1 nil]], :process 0}\n")
+@example("{:type :invoke, :f :txn, :value nil, :process 0, :time 5}\n[{}]")
 @example("[{:type :ok, :f :r, :process 0}\n {:type :ok, :f :r, :process 0}")
 def test_the_same_comes_of_it(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.mktemp("edn") / "h.edn"

@@ -2,7 +2,9 @@
 
 import gzip
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from maxq.harness.run.rejudge import stored_history
@@ -20,10 +22,10 @@ TEXT = "0\t:invoke\t:write\t1\n0\t:ok\t:write\t1\n:nemesis\t:info\t:start\tnil\n
 @pytest.mark.parametrize(
     "text", [WRITE, f"[{WRITE}]", "\ufeff" + WRITE, "\ufeff" + JSON, RECORDS, f"[{RECORDS}]", TEXT]
 )
-@pytest.mark.parametrize("packed", [False, True])
-def test_it_is_read(tmp_path: Path, text: str, packed: bool) -> None:
+@pytest.mark.parametrize("packed", ["", "gzip", "zstd"])
+def test_it_is_read(tmp_path: Path, text: str, packed: Any) -> None:
     path = tmp_path / "h"
-    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    path.write_bytes(pa.compress(text.encode(), packed, asbytes=True) if packed else text.encode())
     ops = stored_history(path).history.clients
     assert [(op.type, op.f, op.value) for op in ops] == [("invoke", "write", 1), ("ok", "write", 1)]
 

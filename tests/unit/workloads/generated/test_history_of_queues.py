@@ -9,7 +9,8 @@ from generated_histories import judged
 
 from maxq.histories.history import History, wellformed
 from maxq.histories.jsonl import read_jsonl
-from maxq.histories.parquet import encode_parquet, read_parquet
+from maxq.histories.lines.whole_table import read_parquet
+from maxq.histories.parquet import encode_parquet
 from maxq.histories.store import JOURNAL, PARQUET
 from maxq.histories.text import encode_op
 from maxq.workloads.generated.asked.kinds import KINDS

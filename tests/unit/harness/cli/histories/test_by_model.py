@@ -292,4 +292,4 @@ def test_operations_of_one_index_are_not_judged(
     )
     code, out, _ = checked(capsys, tmp_path, text, "--model", model)
     words = " ".join(out.split())
-    assert (code, "W1 at op 0: index 0 after 0 (3 breaches)" in words) == (2, True)
+    assert (code, "W1 at op 0: another operation has index 0 (3 breaches)" in words) == (2, True)
