@@ -20,7 +20,9 @@ from maxq.histories.columns.rows import (
     INVOKE,
     NOTHING_OPEN,
     OK,
+    Codes,
     Columns,
+    Kinds,
     Open,
     Rows,
     paired,
@@ -38,17 +40,24 @@ from maxq.histories.observed import ASSIGNMENTS
 from maxq.histories.op import Op
 from maxq.histories.text import TYPES
 
-PROCESSES_MAX = 1 << 26  # numbers of processes of which it is held whether they were seen
+PROCESSES_MAX = 1 << 26  # numbers of processes of which a byte is held
 # Reads a history: the batches with these numbers, in order; None: all of them.
 Reading = Callable[[Collection[int] | None], Iterator[pa.RecordBatch]]
 
 
-class Head(NamedTuple):
-    """The first operation of a process in a piece."""
+class Heads(NamedTuple):
+    """The first operation of each process in a piece; `f` counts in `names`. Processes are as many
+    as there were unknown outcomes."""
 
-    process: int
-    type: int
-    f: str
+    process: Ints
+    type: Kinds
+    f: Codes
+    names: tuple[str, ...]
+
+    def each(self) -> Iterator[tuple[int, int, str]]:
+        """Process, type and kind of each."""
+        for process, kind, f in zip(*(a.tolist() for a in self[:3]), strict=True):
+            yield process, kind, self.names[f]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +81,10 @@ class Edges(NamedTuple):
     last: int
     low_ns: int
     high_ns: int
-    heads: list[Head]
+    heads: Heads
     open: Open
     overtaken: list[int]
-    retired: list[int]
+    retired: Ints
     assigned: Assigned
     totals: Counter[tuple[str, str]]
     sound: bool
@@ -100,13 +109,10 @@ def edges_of(batch: pa.RecordBatch, c: Columns) -> Edges:
         last=int(c.index[-1]) if len(c.index) else -1,
         low_ns=int(known[0]) if len(known) else -1,
         high_ns=int(known.max(initial=-1)),
-        heads=[
-            Head(int(c.process[at]), int(c.type[at]), c.names[c.f[at]])
-            for at in np.flatnonzero(head).tolist()
-        ],
+        heads=Heads(c.process[head], c.type[head], c.f[head], c.names),
         open=_open(c, batch, ends),
         overtaken=c.index[alone[~last[alone]]].tolist(),
-        retired=np.unique(c.process[c.client & (c.type == INFO)]).tolist(),
+        retired=np.unique(c.process[c.client & (c.type == INFO)]),
         assigned=_assigned(c, pair, head),
         totals=_totals(c),
         sound=_sound(c, known, pair, last, head),
@@ -175,7 +181,7 @@ class Outline:
         self.sound = True
         self.rows = 0
         self._open: dict[int, tuple[int, int, str, str | None]] = {}
-        self._retired: set[int] = set()
+        self._retired = _Seen()
         self._overtaken: list[int] = []
         self._assigned: list[tuple[Ints, Ints]] = []
         self._seen = _Seen()
@@ -201,27 +207,28 @@ class Outline:
         self._index = max(self._index, piece.last)
         self._high_ns = max(self._high_ns, piece.high_ns)
         self.before.append(self._joined(piece.heads))
-        self._retired.update(piece.retired)
+        self._retired.add(piece.retired)
         a = piece.assigned
         knew = ~a.first | self._seen.has(a.process)
         self._assigned.append((a.process[knew], a.index[knew]))
-        self._seen.add(_ints([head.process for head in piece.heads]))
+        self._seen.add(piece.heads.process)
         self.assignments.append(sum(n for (f, _), n in piece.totals.items() if f in ASSIGNMENTS))
         o = piece.open
         each = zip(o.index.tolist(), o.time.tolist(), o.f, o.value, strict=True)
         self._open.update(zip(o.process.tolist(), each, strict=True))
 
-    def _joined(self, heads: Sequence[Head]) -> Open:
+    def _joined(self, heads: Heads) -> Open:
         """The invocations under way that complete in a piece with these first operations."""
         found = []
-        for process, kind, f in heads:
+        self.sound &= not self._retired.has(heads.process).any()
+        for process, kind, f in heads.each():
             begun = self._open.pop(process, None)
             if kind == INVOKE and begun is not None:
                 self._overtaken.append(begun[0])
             if kind != INVOKE and begun is not None:
                 found.append((process, *begun))
             right = begun is None if kind == INVOKE else begun is not None and begun[2] == f
-            self.sound &= right and process not in self._retired
+            self.sound &= right
         if not found:
             return NOTHING_OPEN
         begun_by, index, time, names, values = zip(*found, strict=True)
@@ -250,21 +257,26 @@ class Outline:
 
 
 class _Seen:
-    """Processes that were seen, a byte each; of very high numbers all count as seen."""
+    """Processes that were seen; of all but very high numbers a byte each."""
 
     def __init__(self) -> None:
         self._known = np.zeros(0, np.bool_)
+        self._odd: set[int] = set()
 
     def has(self, processes: Ints) -> Mask:
-        """Which of some may have been seen."""
+        """Which of some were seen."""
         inside = (processes >= 0) & (processes < len(self._known))
-        found = (processes < 0) | (processes >= PROCESSES_MAX)
+        found = np.zeros(len(processes), np.bool_)
         found[inside] = self._known[processes[inside]]
+        if self._odd:
+            found |= np.isin(processes, np.array(sorted(self._odd), np.int64))
         return found
 
     def add(self, processes: Ints) -> None:
         """These are seen."""
-        low = processes[(processes >= 0) & (processes < PROCESSES_MAX)]
+        even = (processes >= 0) & (processes < PROCESSES_MAX)
+        self._odd.update(processes[~even].tolist())
+        low = processes[even]
         more = int(low.max(initial=-1)) + 1 - len(self._known)
         if more > 0:
             self._known = np.append(self._known, np.zeros(2 * more, np.bool_))

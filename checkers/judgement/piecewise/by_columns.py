@@ -9,7 +9,7 @@ something was found, what shows it is looked up (`maxq.checkers.judgement.piecew
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -39,13 +39,13 @@ from maxq.checkers.judgement.piecewise.dealt import (
     merged,
 )
 from maxq.checkers.judgement.piecewise.looked_up import evidence_of, ops_at
-from maxq.checkers.judgement.piecewise.pieces import Collected, Dealer, Surveyor
-from maxq.histories.columns.outline import Outline, Reading, breaches_of, rows_of
+from maxq.checkers.judgement.piecewise.pieces import Collected, Dealer, Surveyed, Surveyor
+from maxq.histories.columns.outline import Edges, Outline, Reading, breaches_of, rows_of
 from maxq.histories.columns.timings import Timings, timings_in
 from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.op import Op, without_cycles
 
-MEMORY = 1 << 30  # bytes that rows dealt out may take at a time
+MEMORY = 1 << 29  # bytes that rows dealt out may take at a time
 
 
 def judge_batches(
@@ -82,7 +82,7 @@ def _answer(reading: Reading, ask: Ask, memory: int, begins: Callable[[str], Non
     match ask:
         case Survey():
             look = Surveyor()
-            return [look(batch) for batch in reading(None)]
+            return map(look, reading(None))  # each is done with before the next is read
         case Each():
             pieces = rows_of(reading, ask.outline, ask.pieces)
             return [ask.look(rows) for rows in pieces]
@@ -105,15 +105,13 @@ def _dealt(reading: Reading, ask: Deal, memory: int) -> Collected | Buckets:
 
 def judging_of(request: Request) -> Plan[Judged]:
     """How one history is judged."""
-    surveyed = yield Survey()
-    outline = Outline(piece.edges for piece in surveyed)
+    outline, ops = _joined((yield Survey()))
     reading: Reading = yield Reread()
 
     @cache
     def timings() -> Timings:
         return timings_in(rows_of(reading, outline))
 
-    ops = [op for piece in surveyed for op in piece.small]
     small = Small(ops, outline.totals, timings, outline.reassigned)
     judging = Judging(request, small)
     known = _known(outline, small)
@@ -125,6 +123,18 @@ def judging_of(request: Request) -> Plan[Judged]:
     here = {op.index for op in judged.history if op.f != REPLICA_LOG}  # those are slim
     shown = yield from evidence_of(outline, judged.history, judged.results, frozenset(here))
     return judged._replace(history=judging.history([*evidence, *shown])) if shown else judged
+
+
+def _joined(surveyed: Iterable[Surveyed]) -> tuple[Outline, list[Op]]:
+    """What joins pieces, and what is small of all of them."""
+    ops: list[Op] = []
+
+    def edges() -> Iterator[Edges]:
+        for piece in surveyed:
+            ops.extend(piece.small)
+            yield piece.edges
+
+    return Outline(edges()), ops
 
 
 def _known(outline: Outline, small: Small) -> Mapping[int, Op]:
