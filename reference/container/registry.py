@@ -1,0 +1,173 @@
+"""Which brokers a container has, and which it takes in. Pure.
+
+A broker is known by its *identity*: cluster, name and id as its file has them. With controllers the
+file has no id that counts, so the id is -1 there, and a container has at most one broker of such a
+set. RocketMQ keeps masters, slaves and DLedger brokers in three tables, and looks a broker up in
+one after the other; here identities are unique over all kinds, so that order decides nothing.
+
+RocketMQ admits by identity alone, and meets a port that is taken when it binds the first of three:
+that one stays reserved for ever. Here ports and store are part of the admission.
+
+Source: RIP-31; RocketMQ ``BrokerContainer``, ``BrokerIdentity``; docs/spec/acting-master.md 2.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+
+from maxq.reference.config import BrokerConfig
+from maxq.reference.records import Record
+
+CONTROLLED_ID = -1  # of a broker whose id controllers give
+
+
+class Kind(Enum):
+    """Where a broker's role comes from, and which one it is."""
+
+    MASTER = "master"
+    SLAVE = "slave"
+    CONTROLLED = "controlled"  # either, as controllers say
+
+
+class Identity(Record):
+    """Who a broker is within a container."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+
+    @property
+    def canonical(self) -> str:
+        """The name in logs and remarks, RocketMQ's canonical name."""
+        return f"{self.cluster}_{self.broker_name}_{self.broker_id}"
+
+    def __str__(self) -> str:
+        """As operators write it: ``cluster:name:id``."""
+        return f"{self.cluster}:{self.broker_name}:{self.broker_id}"
+
+
+class Member(Record):
+    """One broker of a container."""
+
+    identity: Identity
+    kind: Kind
+    port: int  # its own; the fast port is two below, the HA port one above
+    stores: frozenset[str]  # folders and files that must be its own
+
+    @property
+    def ports(self) -> frozenset[int]:
+        """All ports that it listens at."""
+        return frozenset({self.port - 2, self.port, self.port + 1})
+
+
+class NotAdmitted(Exception):
+    """Nothing was changed; says why a broker cannot come in."""
+
+
+def member_of(config: BrokerConfig) -> Member:
+    """The member that a broker with these settings is."""
+    if config.enable_controller_mode:
+        kind, broker_id = Kind.CONTROLLED, CONTROLLED_ID
+    elif config.broker_role == "SLAVE":
+        kind, broker_id = Kind.SLAVE, config.broker_id
+    else:
+        kind, broker_id = Kind.MASTER, 0
+    paths = (config.store_path_root_dir, config.commit_log_path, config.identity_path,
+             config.epoch_path)  # fmt: skip
+    return Member(
+        identity=Identity(
+            cluster=config.broker_cluster_name,
+            broker_name=config.broker_name,
+            broker_id=broker_id,
+        ),
+        kind=kind,
+        port=config.listen_port,
+        stores=frozenset("/".join(filter(None, path.split("/"))) for path in paths),
+    )
+
+
+class Registry:
+    """The brokers of one container, in the order in which they came.
+
+    Args:
+        port: the container's own; it listens two below as well.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._own_ports = frozenset({port - 2, port})
+        self._members: dict[Identity, Member] = {}
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return tuple(self._members.values())
+
+    def fault(self, member: Member) -> str:
+        """Why a broker cannot come in; empty if it can. Identity, then ports, then store."""
+        if member.identity in self._members:
+            name = member.identity.canonical
+            return f"{name} has already been added to current broker container"
+        if taken := self._own_ports & member.ports:
+            return f"The port {min(taken)} already in use by the container"
+        for other in self._members.values():
+            if taken := other.ports & member.ports:
+                by = other.identity.canonical
+                return (
+                    f"The port {min(taken)} already in use by {by}, which listens at {other.port}"
+                )
+        for other in self._members.values():
+            if shared := other.stores & member.stores:
+                return f"the store /{min(shared)} is that of {other.identity.canonical}"
+        return ""
+
+    def admit(self, member: Member) -> None:
+        """Take a broker in.
+
+        Raises:
+            NotAdmitted: another one has its identity, one of its ports, or its store.
+        """
+        if fault := self.fault(member):
+            raise NotAdmitted(fault)
+        self._members[member.identity] = member
+
+    def remove(self, identity: Identity) -> None:
+        """Let a broker go; its ports and its store are free again."""
+        self._members.pop(identity, None)
+
+    def find(self, wanted: Identity, id_now: Callable[[Identity], int]) -> Identity | None:
+        """Which broker an operator means.
+
+        A broker that controllers rule is also known by the id that they have given it, since
+        ``mqadmin removeBroker`` takes no negative one.
+
+        Args:
+            wanted: as the operator writes it.
+            id_now: the id that controllers have given a broker of this container; -1: none yet.
+
+        Returns:
+            Its identity; None if no broker of this container is meant.
+        """
+        if wanted in self._members:
+            return wanted
+        set_of = Identity(
+            cluster=wanted.cluster, broker_name=wanted.broker_name, broker_id=CONTROLLED_ID
+        )
+        given = set_of in self._members and id_now(set_of) == wanted.broker_id
+        return set_of if given else None
+
+    def of_name(self, broker_name: str) -> tuple[Member, ...]:
+        """The brokers of a set that are here, masters first."""
+        found = [m for m in self.members if m.identity.broker_name == broker_name]
+        return tuple(sorted(found, key=lambda m: m.kind is Kind.SLAVE))
+
+    def peek_master(self, usable: Callable[[Member], bool]) -> Member | None:
+        """The local master that takes what a slave here cannot store.
+
+        RocketMQ takes some master in the order of a hash table, and does not ask how it is.
+
+        Args:
+            usable: whether a broker is master now and takes what is to be stored.
+
+        Returns:
+            The usable one that came first; None if none is.
+        """
+        masters = (m for m in self.members if m.kind is not Kind.SLAVE)
+        return next((m for m in masters if usable(m)), None)
