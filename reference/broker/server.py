@@ -38,6 +38,7 @@ from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.membership.metadata import Metadata, of_known
 from maxq.reference.broker.membership.metadata_sync import TICK_S, MetadataSync
 from maxq.reference.broker.membership.pairs import PairMembership
+from maxq.reference.broker.ports import Ports
 from maxq.reference.broker.store.cleaner import Cleaner
 from maxq.reference.broker.store.metrics import SAMPLE_S
 from maxq.reference.broker.store.pool import Commits
@@ -45,14 +46,11 @@ from maxq.reference.broker.store.store import Store, Unflushed
 from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
-from maxq.reference.node import dispatcher, every, now_ns
+from maxq.reference.node import every, now_ns
 from maxq.reference.rpc import Handler
 from maxq.reference.settings import Settings
-from maxq.reference.wire.codes import RequestCode
 
 STOP_TIMEOUT_S = 5.0
-# What the fast port (P-2) does not serve, as in RocketMQ.
-SLOW_CODES = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 
 
 class Broker:
@@ -89,17 +87,18 @@ class Broker:
         self._tables.permission = config.broker_permission
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Serve until cancelled; then say goodbye and sync.
+        """Serve until cancelled; then say goodbye and sync. Once this has ended nothing of the
+        broker is left in the process: no port, no connection, no lock of its store.
 
         Raises:
             CorruptLog, CorruptTable, IdentityError: files that must not be used.
             BlockingIOError: another broker uses the store.
         """
-        self._store.recover()
-        self._tables.load(self._store.queue_counts())
-        await self._sync_recovered()
-        self._host.log("broker.recovered", end=self._store.end)
         try:
+            self._store.recover()
+            self._tables.load(self._store.queue_counts())
+            await self._sync_recovered()
+            self._host.log("broker.recovered", end=self._store.end)
             async with asyncio.TaskGroup() as group:
                 await self._serve(group, ready)
         finally:
@@ -149,32 +148,29 @@ class Broker:
         )
         handlers = of_known(tables, {c: h for part in parts for c, h in part.handlers().items()})
         handlers = self._guarded(handlers, membership)
-        fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
-        bind, port = self._config.bind_address, self._config.listen_port
-        servers = [
-            await rpc.serve(bind, port, dispatcher(handlers), group=group, bounds=bounds),
-            await rpc.serve(bind, port - 2, dispatcher(fast), group=group, bounds=bounds),
-        ]
-        self._keep_writing(group)
-        group.create_task(every(DELIVERY_TICK_S, schedule.tick))
-        group.create_task(every(SAMPLE_S, lambda: store.metrics.sample(now_ns())))
-        group.create_task(every(10.0, heartbeats.expire))
-        group.create_task(every(10.0, locks.expire))
-        group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
-        self._copy_tables(group, pool, membership)
-        self._serve_for_master(group, pool, membership)
-        if locks.polls:
-            group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
-        self._host.log("broker.started", name=self._config.broker_name, port=port)
-        await self._clean(group, membership, ready)
+        ports = Ports(config)
+        await ports.bind(handlers, group, bounds)
         try:
-            await membership.run(group)
+            self._keep_writing(group)
+            group.create_task(every(DELIVERY_TICK_S, schedule.tick))
+            group.create_task(every(SAMPLE_S, lambda: store.metrics.sample(now_ns())))
+            group.create_task(every(10.0, heartbeats.expire))
+            group.create_task(every(10.0, locks.expire))
+            group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
+            self._copy_tables(group, pool, membership)
+            self._serve_for_master(group, pool, membership)
+            if locks.polls:
+                group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
+            self._host.log("broker.started", name=config.broker_name, port=config.listen_port)
+            await self._clean(group, membership, ready)
+            await membership.run(group, ports.ha)
         finally:
-            for server in servers:
-                server.close()
-            await self._goodbye(membership)
-            locks.close()
-            pool.close()
+            ports.close()
+            try:
+                await self._goodbye(membership)
+            finally:
+                locks.close()
+                pool.close()
 
     def _keep_writing(self, group: asyncio.TaskGroup) -> None:
         """Write to the disk what is new, now and then."""

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from maxq.reference.broker.membership import ha_address
 from maxq.reference.broker.membership.joining import RETRY_S
 from maxq.reference.broker.membership.namesrvs import Namesrvs
+from maxq.reference.broker.replication.ha_link import HaPort
 from maxq.reference.broker.replication.ha_slave import HaSlave
 from maxq.reference.broker.replication.plain.plain_slave import PlainSlave
 from maxq.reference.broker.replication.replication import Replication
@@ -116,6 +117,12 @@ class Membership(ABC):
         """Whether name servers that have dropped this broker must not list it at once again."""
         return False
 
+    async def placed(self) -> None:
+        """Return once every name server was asked to list this broker, and one does; or at once,
+        if there are none, or if its group has to take it back before any may."""
+        if self._config.namesrv_addr.strip(";") and not (self.isolated or self.returns):
+            await self._namesrvs.listed.wait()
+
     async def on_dropped(self) -> None:
         """A name server lists the group without this broker, which was listed."""
         return  # and is again
@@ -180,8 +187,8 @@ class Membership(ABC):
         that is given up, with the reason. Call it in the step that appended, of `master_epoch`."""
 
     @abstractmethod
-    async def run(self, group: asyncio.TaskGroup) -> None:
-        """Take part in the cluster until cancelled."""
+    async def run(self, group: asyncio.TaskGroup, ha_port: HaPort) -> None:
+        """Take part in the cluster until cancelled; the HA port is bound already."""
 
     async def poll_master(self) -> None:
         """Ask who is master, where there is somebody to ask."""

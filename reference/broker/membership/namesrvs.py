@@ -79,6 +79,7 @@ class Namesrvs:
         # Those that know this broker, or have told it whom it has to hear before they do, and the
         # loop time at which they did. After an eviction time they may know it no more.
         self._settled: dict[str, float] = {}
+        self.listed = asyncio.Event()  # all were asked for a registration, and one has it
         self._listed_at = -math.inf  # loop time of the last question whose answer lists this broker
 
     async def register_everywhere(self) -> None:
@@ -226,6 +227,8 @@ class Namesrvs:
             registered = registered and (me.role != "slave" or bool(me.master_ha_address))
             wait_s = self._config.register_name_server_period / 1000 if registered else RETRY_S
             self._due[namesrv] = _now() + wait_s
+        if self._listed_at > -math.inf and self._due.keys() >= set(self._addresses):
+            self.listed.set()
 
     async def _lists(self, namesrv: str) -> bool | None:
         """Whether this broker may register there. Not (False) where others of the group are listed

@@ -91,6 +91,7 @@ class Store:
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
         self._recovering = False
+        self._locked = False
         # Whether it is known how many messages of each queue went with the log's first files.
         self.ends_known = True
         self.on_begun: Callable[[], object] = lambda: None  # called when that is not known any more
@@ -123,6 +124,7 @@ class Store:
             BlockingIOError: another broker uses it.
         """
         self._host.disk.lock(f"{self._root}/lock")
+        self._locked = True
         sealed, written = self._watermark.load(), self._tail.load()
         # Without a watermark that counts, others may have written to the log.
         written = None if sealed is None else written
@@ -580,11 +582,14 @@ class Store:
         return low
 
     def close(self) -> None:
-        """Release the files."""
+        """Release the files, and let another broker use them."""
         self._log.close()
         self._tail.close()
         for queue in self._queues.values():
             queue.close()
+        if self._locked:
+            self._locked = False
+            self._host.disk.unlock(f"{self._root}/lock")
 
 
 def _end(unit: QueueUnit) -> int:

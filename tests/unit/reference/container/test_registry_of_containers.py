@@ -1,7 +1,7 @@
 """Who comes into a container, who is found in it, and which of its masters is asked."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxq.reference.config import BrokerConfig
@@ -147,6 +147,7 @@ ARRIVALS = st.builds(
 )
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.booleans(), ARRIVALS), max_size=30))
 def test_nothing_is_ever_two_brokers(steps: list[tuple[bool, Member]]) -> None:
     """Whatever comes and goes: identities, ports and stores stay apart; who may come in is who
