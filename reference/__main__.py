@@ -1,6 +1,7 @@
-"""Run one node: ``python -m maxq.reference {namesrv,controller,broker} --config FILE``.
+"""Run one node: ``python -m maxq.reference {namesrv,controller,broker,container} --config FILE``.
 
-FILE is a properties file with RocketMQ's own keys. SIGTERM and SIGINT stop the node cleanly: it
+FILE is a properties file with RocketMQ's own keys; that of a container names the files of its
+brokers. SIGTERM and SIGINT stop the node cleanly: it
 says goodbye and syncs. Exit codes: 0 stopped as asked, 1 failed, 2 wrong arguments or settings.
 """
 
@@ -18,25 +19,28 @@ from maxq.reference.config import (
     ROLES,
     BrokerConfig,
     ConfigError,
+    ContainerConfig,
     ControllerConfig,
     NamesrvConfig,
     NodeConfig,
 )
+from maxq.reference.container.server import Container
 from maxq.reference.controller.server import Controller
 from maxq.reference.host import Host, RealHost
 from maxq.reference.namesrv.server import Namesrv
-from maxq.reference.node import Joined, Node
+from maxq.reference.node import Joined, Node, describe, is_our_bug, owner_of
 from maxq.reference.node_file import parse_node
-from maxq.reference.records import InvariantViolation
 
 
-def make_node(configs: Sequence[NodeConfig], host: Host, *, mutant: str = "") -> Node:
+def make_node(
+    configs: Sequence[NodeConfig], host: Host, *, mutant: str = "", file: str = ""
+) -> Node:
     """Make the node that a file describes, as `parse_node` reads it. Raises ConfigError."""
-    nodes = [_node(config, host, mutant) for config in configs]
+    nodes = [_node(config, host, mutant, file) for config in configs]
     return nodes[0] if len(nodes) == 1 else Joined(nodes)
 
 
-def _node(config: NodeConfig, host: Host, mutant: str) -> Node:
+def _node(config: NodeConfig, host: Host, mutant: str, file: str) -> Node:
     match config:
         case NamesrvConfig():
             return Namesrv(config, host)
@@ -44,6 +48,8 @@ def _node(config: NodeConfig, host: Host, mutant: str) -> Node:
             return Controller(config, host)
         case BrokerConfig():
             return Broker(config, host, mutant=mutant)
+        case ContainerConfig():
+            return Container(config, host, file=file, mutant=mutant)
     raise TypeError(f"no node for {type(config).__name__}")
 
 
@@ -72,7 +78,11 @@ async def run_until_signal(node: Node, host: Host) -> None:
         if isinstance(error, OSError):
             host.log("node.trouble", why=str(context.get("message")), error=describe(error))
             return
-        broken.append(error if isinstance(error, BaseException) else RuntimeError(str(context)))
+        failure = error if isinstance(error, BaseException) else RuntimeError(str(context))
+        if (fail := owner_of(context)) is not None:
+            fail(failure)
+            return
+        broken.append(failure)
         task.cancel()
 
     loop.set_exception_handler(on_failure)
@@ -88,11 +98,11 @@ def main(argv: list[str]) -> int:
     host = RealHost(seed=args.seed)
     mutant: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     try:
-        content = Path(args.config).read_bytes()
-        configs, warnings = parse_node(args.role, content, args.config)
+        file = str(Path(args.config).absolute())
+        configs, warnings = parse_node(args.role, Path(file).read_bytes(), args.config)
         if args.mutant:
             mutant = mutants.load(args.mutant)
-        node = make_node(configs, host, mutant=args.mutant)
+        node = make_node(configs, host, mutant=args.mutant, file=file)
     except (ConfigError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -107,20 +117,6 @@ def main(argv: list[str]) -> int:
         print(f"error: {describe(error)}", file=sys.stderr)
         return 1
     return 0
-
-
-def is_our_bug(error: BaseException) -> bool:
-    """Whether an `InvariantViolation` is among what went wrong, also inside a task group."""
-    if isinstance(error, BaseExceptionGroup):
-        return any(is_our_bug(e) for e in error.exceptions)
-    return isinstance(error, InvariantViolation)
-
-
-def describe(error: BaseException) -> str:
-    """One line for an error, also for one inside a task group."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(describe(e) for e in error.exceptions)
-    return f"{type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ timeouts, connections and servers.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Protocol
 
+from maxq.reference.records import InvariantViolation
 from maxq.reference.rpc import Connection, Handler, Reply, refuse
 from maxq.reference.wire.frame import Frame
 
@@ -19,6 +21,32 @@ class Node(Protocol):
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until cancelled; `ready` is called once requests are answered."""
         ...
+
+
+# Who answers for what fails in a callback that no task awaits; None: the whole process.
+OWNER: ContextVar[Callable[[BaseException], None] | None] = ContextVar("owner", default=None)
+
+
+def owner_of(context: Mapping[str, object]) -> Callable[[BaseException], None] | None:
+    """Who answers for a callback that failed, of what asyncio's exception handler is given."""
+    handle = context.get("handle")
+    # What a protocol raises is reported from within; a handle's failure after it was left.
+    of = getattr(handle, "_context", None)
+    return OWNER.get() if of is None else of.get(OWNER)
+
+
+def is_our_bug(error: BaseException) -> bool:
+    """Whether an `InvariantViolation` is among what went wrong, also inside a task group."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_our_bug(e) for e in error.exceptions)
+    return isinstance(error, InvariantViolation)
+
+
+def describe(error: BaseException) -> str:
+    """One line for an error, also for one inside a task group."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe(e) for e in error.exceptions)
+    return f"{type(error).__name__}: {error}"
 
 
 class Joined:

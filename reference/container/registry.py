@@ -60,7 +60,11 @@ class Member(Record):
 
 
 class NotAdmitted(Exception):
-    """Nothing was changed; says why a broker cannot come in."""
+    """Nothing was changed; says why a broker cannot come in; `key` of its file is to blame."""
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(why)
+        self.key = key
 
 
 def member_of(config: BrokerConfig) -> Member:
@@ -100,32 +104,29 @@ class Registry:
     def members(self) -> tuple[Member, ...]:
         return tuple(self._members.values())
 
-    def fault(self, member: Member) -> str:
-        """Why a broker cannot come in; empty if it can. Identity, then ports, then store."""
-        if member.identity in self._members:
-            name = member.identity.canonical
-            return f"{name} has already been added to current broker container"
-        if taken := self._own_ports & member.ports:
-            return f"The port {min(taken)} already in use by the container"
-        for other in self._members.values():
-            if taken := other.ports & member.ports:
-                by = other.identity.canonical
-                return (
-                    f"The port {min(taken)} already in use by {by}, which listens at {other.port}"
-                )
-        for other in self._members.values():
-            if shared := other.stores & member.stores:
-                return f"the store /{min(shared)} is that of {other.identity.canonical}"
-        return ""
-
     def admit(self, member: Member) -> None:
         """Take a broker in.
 
         Raises:
-            NotAdmitted: another one has its identity, one of its ports, or its store.
+            NotAdmitted: another one has its identity, one of its ports, or its store; the first of
+                these is named.
         """
-        if fault := self.fault(member):
-            raise NotAdmitted(fault)
+        if member.identity in self._members:
+            name = member.identity.canonical
+            why = f"{name} has already been added to current broker container"
+            raise NotAdmitted("brokerName", why)
+        if taken := self._own_ports & member.ports:
+            why = f"The port {min(taken)} already in use by the container"
+            raise NotAdmitted("listenPort", why)
+        for other in self._members.values():
+            if taken := other.ports & member.ports:
+                port = member.port if member.port in taken else min(taken)
+                by = f"{other.identity.canonical}, which listens at {other.port}"
+                raise NotAdmitted("listenPort", f"The port {port} already in use by {by}")
+        for other in self._members.values():
+            if shared := other.stores & member.stores:
+                why = f"the store /{min(shared)} is that of {other.identity.canonical}"
+                raise NotAdmitted("storePathRootDir", why)
         self._members[member.identity] = member
 
     def remove(self, identity: Identity) -> None:

@@ -21,6 +21,7 @@ from maxq.reference.broker.escape.escape import (
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
+from maxq.reference.member_group import preferred
 from maxq.reference.node import now_ns
 from maxq.reference.records import LocalProtocolError, QueueOffset, RemoteProtocolError
 from maxq.reference.rpc import NotSent, Pool
@@ -53,7 +54,7 @@ class EscapeBridge:
         self._host = host
         self._pool = pool
         self._membership = membership
-        self._namesrvs = [a for a in config.namesrv_addr.split(";") if a]
+        self._answered = ""  # the name server that has, last
         self._routes: dict[str, tuple[int, tuple[Target, ...]]] = {}  # topic -> since when, who
         self._asking: dict[str, asyncio.Lock] = {}
         self._doubted: set[str] = set()  # topics whose route did not do
@@ -78,9 +79,10 @@ class EscapeBridge:
         request = Frame(
             code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=to_ext(TopicRequest(topic=topic))
         )
-        for namesrv in tuple(self._namesrvs):
+        for namesrv in preferred(self._membership.namesrvs, self._answered):
             try:
                 answer = await self._pool.call(namesrv, request, timeout_s=ROUTE_TIMEOUT_S)
+                self._answered = namesrv
                 if answer.code == ResponseCode.TOPIC_NOT_EXIST:
                     return TopicRouteData()
                 if answer.code == ResponseCode.SUCCESS:
@@ -88,7 +90,6 @@ class EscapeBridge:
             except (OSError, TimeoutError, RemoteProtocolError) as error:
                 why = f"{type(error).__name__}: {error}"
                 self._host.log("broker.escape.route", of=namesrv, topic=topic, why=why)
-            self._namesrvs.append(self._namesrvs.pop(0))  # asked last the next time
         return None
 
     async def carry(

@@ -11,7 +11,7 @@ seconds.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from maxq.reference.broker.membership import ha_address
@@ -117,10 +117,19 @@ class Membership(ABC):
         """Whether name servers that have dropped this broker must not list it at once again."""
         return False
 
+    @property
+    def namesrvs(self) -> Sequence[str]:
+        """The name servers that are to list this broker."""
+        return self._namesrvs.addresses
+
+    async def reach(self, namesrvs: Sequence[str]) -> None:
+        """Have these name servers list this broker, and no others."""
+        await self._namesrvs.reach(namesrvs)
+
     async def placed(self) -> None:
         """Return once every name server was asked to list this broker, and one does; or at once,
         if there are none, or if its group has to take it back before any may."""
-        if self._config.namesrv_addr.strip(";") and not (self.isolated or self.returns):
+        if self.namesrvs and not (self.isolated or self.returns):
             await self._namesrvs.listed.wait()
 
     async def on_dropped(self) -> None:
