@@ -1,0 +1,195 @@
+"""A broker container as a real process on loopback: its ports, its stores, its end."""
+
+import asyncio
+import contextlib
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from reference_nodes import HOST, NodeProcess, free_port, wait_until
+
+from maxq.reference.member_group import members_of
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import SendRequest, to_ext
+
+BOUND_S = 20.0
+SEND = SendRequest(
+    topic="T", producer_group="p", default_topic="TBW102", default_topic_queue_nums=1,
+    queue_id=0, sys_flag=0, born_timestamp=1, flag=0,
+)  # fmt: skip
+
+
+class World:
+    """A name server, and the files of a container with brokers x and y, and of z."""
+
+    def __init__(self, folder: Path) -> None:
+        rng, taken = random.Random(), set[int]()
+        self.folder = folder
+        self.ports = {name: free_port(rng, taken) for name in ("n", "k", "x", "y", "z")}
+        self.nodes: list[NodeProcess] = []
+        for name in ("x", "y", "z"):
+            text = "".join(f"{key}={value}\n" for key, value in self.settings(name).items())
+            self.path(name).write_text(text)
+
+    def at(self, name: str) -> str:
+        return f"{HOST}:{self.ports[name]}"
+
+    def path(self, name: str) -> Path:
+        return self.folder / f"{name}-broker.conf"
+
+    def settings(self, name: str) -> dict[str, object]:
+        return {
+            "brokerClusterName": "c",
+            "brokerName": name,
+            "brokerId": 0,
+            "listenPort": self.ports[name],
+            "brokerIP1": HOST,
+            "storePathRootDir": self.folder / name,
+            "mappedFileSizeCommitLog": 65536,
+        }
+
+    def start(self, role: str, name: str, settings: dict[str, object]) -> NodeProcess:
+        node = NodeProcess(self.folder, role, name, settings)
+        self.nodes.append(node)
+        return node
+
+    def up(self, role: str, name: str, settings: dict[str, object]) -> NodeProcess:
+        node = self.start(role, name, settings)
+        wait_until(node.started, f"{name} to start", [node], BOUND_S)
+        return node
+
+    def namesrv(self) -> NodeProcess:
+        return self.up("namesrv", "n", {
+            "listenPort": self.ports["n"], "bindAddress": HOST, "kvConfigPath": self.folder / "kv",
+        })  # fmt: skip
+
+    def container(self, *names: str) -> dict[str, object]:
+        return {
+            "listenPort": self.ports["k"],
+            "bindAddress": HOST,
+            "namesrvAddr": self.at("n"),
+            "brokerConfigPaths": ":".join(str(self.path(name)) for name in names),
+        }
+
+    def ask(self, name: str, code: int, ext: dict[str, str], body: bytes = b"") -> Frame:
+        async def run() -> Frame:
+            async with asyncio.TaskGroup() as group:
+                pool, frame = Pool(group), Frame(code=code, ext=ext, body=body)
+                answer = await pool.call(self.at(name), frame, timeout_s=BOUND_S)
+                pool.close()
+            return answer
+
+        return asyncio.run(run())
+
+    def send(self, name: str) -> int:
+        return self.ask(name, RequestCode.SEND_MESSAGE, to_ext(SEND), b"m").code
+
+    def add(self, name: str) -> tuple[int, str]:
+        answer = self.ask("k", RequestCode.ADD_BROKER, {"configPath": str(self.path(name))})
+        return answer.code, answer.remark or ""
+
+    def listed(self) -> set[str]:
+        async def run() -> set[str]:
+            async with asyncio.TaskGroup() as group:
+                pool = Pool(group)
+                found = {n: await members_of(pool, self.at("n"), "c", n) for n in "xyz"}
+                pool.close()
+            return {name for name, members in found.items() if members == {0: self.at(name)}}
+
+        return asyncio.run(run())
+
+    def until_listed(self, *names: str) -> None:
+        live = [node for node in self.nodes if node.process.poll() is None]
+        wait_until(lambda: self.listed() == set(names), f"{names} to be listed", live, BOUND_S)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    for node in made.nodes:
+        node.process.kill()
+        node.process.wait()
+
+
+def test_a_container_lives_is_killed_returns_and_stops(world: World) -> None:
+    """B3, B7: what is added lasts as long as the process; a stop says goodbye."""
+    world.namesrv()
+    first = world.up("container", "k", world.container("x", "y"))
+    world.until_listed("x", "y")
+    assert world.add("z") == (0, "")
+    assert world.listed() == {"x", "y", "z"}
+    assert {world.send(name) for name in "xyz"} == {0}
+    first.process.kill()
+    first.process.wait()
+    second = world.up("container", "k", world.container("x", "y"))
+    world.until_listed("x", "y")
+    assert {world.send(name) for name in "xy"} == {0}
+    assert second.stop() == 0
+    assert world.listed() == set()
+
+
+def taken(port: int) -> "contextlib.closing[socket.socket]":
+    """Another process's port, as good as."""
+    return contextlib.closing(socket.create_server((HOST, port)))
+
+
+@pytest.mark.parametrize("apart", [-2, 0, 1])
+def test_an_addition_without_a_port_leaves_nothing_behind(world: World, apart: int) -> None:
+    """B5, B6: also where what is taken is another process's, which no file says."""
+    world.namesrv()
+    world.up("container", "k", world.container("x"))
+    with taken(world.ports["z"] + apart):
+        code, why = world.add("z")
+        assert (code, why[:21]) == (1, "start broker failed: ")
+        assert f"{world.path('z')}:4: OSError: [Errno 98]" in why
+        assert str(world.ports["z"] + apart) in why
+    assert world.add("z") == (0, "")
+    world.until_listed("x", "z")
+    assert world.send("x") == 0
+
+
+def ends(node: NodeProcess) -> tuple[int, str]:
+    """Exit code and last word of a node that does not start."""
+    code = node.process.wait(BOUND_S)
+    return code, node.log.read_text().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("apart", "where"),
+    [(("y", -2), "y"), (("y", 0), "y"), (("y", 1), "y"), (("k", 0), ""), (("k", -2), "")],
+)
+def test_a_container_whose_port_is_taken_ends(
+    world: World, apart: tuple[str, int], where: str
+) -> None:
+    """And says whose, where it is that of a broker of its file."""
+    with taken(world.ports[apart[0]] + apart[1]):
+        code, said = ends(world.start("container", "k", world.container("x", "y")))
+    assert code == 1
+    assert f"{world.path(where)}:4: " in said if where else "StartFailed" not in said
+    assert "[Errno 98]" in said
+
+
+def test_a_store_of_another_process_is_not_touched(world: World) -> None:
+    """Neither of a broker that runs alone, nor of a second container."""
+    alone = {**world.settings("y"), "listenPort": world.ports["z"], "bindAddress": HOST}
+    world.up("broker", "y", alone)
+    code, said = ends(world.start("container", "k", world.container("x", "y")))
+    assert (code, f"{world.path('y')}:6: BlockingIOError" in said) == (1, True)
+
+
+def test_bad_settings_exit_2_with_file_and_line(world: World) -> None:
+    world.path("y").write_text("listenPort=many\n")
+    code, said = ends(world.start("container", "k", world.container("x", "y")))
+    assert (code, said) == (2, f"error: {world.path('y')}:1: listenPort=many: not a whole number")
+
+
+def test_a_file_of_settings_that_is_read_only_is_enough(world: World) -> None:
+    world.namesrv()
+    world.path("x").chmod(0o444)
+    world.up("container", "k", world.container("x"))
+    world.until_listed("x")
