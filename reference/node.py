@@ -6,13 +6,15 @@ timeouts, connections and servers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from maxq.reference.records import InvariantViolation
 from maxq.reference.rpc import Connection, Handler, Reply, refuse
 from maxq.reference.wire.frame import Frame
+
+T = TypeVar("T")
 
 
 class Node(Protocol):
@@ -84,6 +86,25 @@ def dispatcher(handlers: Mapping[int, Handler]) -> Handler:
         return handlers.get(request.code, refuse)(request, connection)
 
     return handle
+
+
+async def as_task_of(group: asyncio.TaskGroup, work: Coroutine[Any, Any, T]) -> T | None:
+    """Have work done in another task group, whose failure a failure of it is; None if it failed, or
+    that group has ended."""
+    try:
+        task = group.create_task(work)
+    except RuntimeError:  # it is ending
+        work.close()
+        return None
+    done: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+
+    def finish(task: asyncio.Task[T]) -> None:
+        if not done.done():
+            failed = task.cancelled() or task.exception() is not None
+            done.set_result(None if failed else task.result())
+
+    task.add_done_callback(finish)
+    return await done
 
 
 async def every(period_s: float, work: Callable[[], Awaitable[None] | None]) -> None:

@@ -252,11 +252,7 @@ class Connection(asyncio.Protocol):
 
     async def _finish(self, request: Frame, result: Awaitable[Reply]) -> None:
         try:
-            reply = await result
-        except InvariantViolation:
-            raise  # our bug: the task group dies with it, and so does the node
-        except Exception as error:
-            reply = request.answer(SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+            reply = await answered(request, result)
         finally:
             self._in_flight -= 1
         self._reply(request, reply)
@@ -269,6 +265,16 @@ class Connection(asyncio.Protocol):
         except LocalProtocolError as error:  # longer than a frame, as an echo of the request can be
             data = encode(request.answer(SYSTEM_ERROR, f"answer cannot be written: {error}"))
         self._send(self._transport, data)
+
+
+async def answered(request: Frame, work: Awaitable[Reply]) -> Reply:
+    """What a handler answers; where it fails, the protocol's own answer to that."""
+    try:
+        return await work
+    except InvariantViolation:
+        raise  # our bug: the task group dies with it, and so does the node
+    except Exception as error:
+        return request.answer(SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
 
 def assert_transport(transport: asyncio.BaseTransport) -> None:

@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from maxq.reference.broker.server import Broker
+from maxq.reference.broker.server import Broker, Neighbours
 from maxq.reference.config import BrokerConfig
 from maxq.reference.container.files import BrokerFile
 from maxq.reference.container.registry import Kind
@@ -99,6 +99,7 @@ class Inner:
         host: the machine.
         hooks: called at its start.
         mutant: the name of a seeded bug.
+        neighbours: the container's other brokers, as this one sees them.
         on_end: called when nothing of it is left, however it ended.
     """
 
@@ -109,6 +110,7 @@ class Inner:
         *,
         hooks: Sequence[BrokerBootHook] = (),
         mutant: str = "",
+        neighbours: Neighbours,
         on_end: Callable[["Inner"], None],
     ) -> None:
         self.file = file
@@ -116,7 +118,8 @@ class Inner:
         self._host = host
         self._hooks = hooks
         self._on_end = on_end
-        self.broker = Broker(file.config, NamedHost(host, self.name), mutant=mutant)
+        named = NamedHost(host, self.name)
+        self.broker = Broker(file.config, named, mutant=mutant, neighbours=neighbours)
         self._task: asyncio.Task[None] | None = None
         self._ending = False
         self.failure: BaseException | None = None

@@ -14,11 +14,14 @@ Source: RIP-31; RocketMQ ``BrokerContainer``, ``BrokerContainerProcessor``,
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from maxq.reference import rpc
 from maxq.reference.bounds import Bounds
+from maxq.reference.broker.client_calls.send_back import TakeBack
+from maxq.reference.broker.escape.escape import Target
 from maxq.reference.broker.membership.namesrvs import addresses_of
+from maxq.reference.broker.server import Broker
 from maxq.reference.config import ContainerConfig, render_config
 from maxq.reference.container.files import (
     FILE_BYTES_MAX,
@@ -28,7 +31,7 @@ from maxq.reference.container.files import (
     read_broker,
 )
 from maxq.reference.container.inner import BrokerBootHook, Inner, StartFailed
-from maxq.reference.container.registry import Identity, NotAdmitted, Registry
+from maxq.reference.container.registry import Identity, Member, NotAdmitted, Registry
 from maxq.reference.host import Host, replace_file
 from maxq.reference.node import describe, dispatcher
 from maxq.reference.rpc import Connection, Handler, Reply
@@ -129,7 +132,14 @@ class Container:
         self._registry.admit(file.member)
         for warning in file.warnings:
             self._host.log("config.ignored", warning=warning)
-        inner = Inner(file, self._host, hooks=self._hooks, mutant=self._mutant, on_end=self._on_end)
+        inner = Inner(
+            file,
+            self._host,
+            hooks=self._hooks,
+            mutant=self._mutant,
+            neighbours=_Others(self._registry, self._brokers, file.member),
+            on_end=self._on_end,
+        )
         self._brokers[file.member.identity] = inner
         inner.begin(self._group)
         return inner
@@ -227,6 +237,33 @@ class Container:
             before = decode_properties(disk.read(self._file, FILE_BYTES_MAX))
             now = {e.key: e.value for e in (*before, *decode_properties(changes))}
             await replace_file(disk, self._file, encode_properties(now))
+
+
+class _Others:
+    """The brokers of a container, as one of them sees the others (`Neighbours`). Where RocketMQ
+    takes any master, this asks for one of the same cluster and of another set that can do it."""
+
+    def __init__(self, registry: Registry, brokers: Mapping[Identity, Inner], me: Member) -> None:
+        self._registry = registry
+        self._brokers = brokers
+        self._me = me.identity
+
+    def target(self, topic: str, queue_id: int) -> Target | None:
+        found = self._peek(lambda broker: broker.target(topic, queue_id) is not None)
+        return None if found is None else found.target(topic, queue_id)
+
+    def taker(self) -> TakeBack | None:
+        found = self._peek(lambda broker: broker.leads)
+        return None if found is None else found.take_back
+
+    def _peek(self, can: Callable[[Broker], bool]) -> Broker | None:
+        def usable(member: Member) -> bool:
+            other, me = member.identity, self._me
+            theirs = other.cluster == me.cluster and other.broker_name != me.broker_name
+            return theirs and can(self._brokers[other].broker)
+
+        found = self._registry.peek_master(usable)
+        return None if found is None else self._brokers[found.identity].broker
 
 
 def _refuse_clashes(listed: Sequence[BrokerFile], config: ContainerConfig) -> None:

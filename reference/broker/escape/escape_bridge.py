@@ -7,6 +7,7 @@ target did not take a message or none is known. A copy goes out as RocketMQ send
 """
 
 import asyncio
+from collections.abc import Callable
 
 from maxq.reference.broker.escape.escape import (
     Attempts,
@@ -37,6 +38,9 @@ ROUTE_TIMEOUT_S = 3.0
 ASK_AGAIN_NS = 1_000_000_000  # for a route that did not do
 
 
+Local = Callable[[str, int], Target | None]  # of a topic and a queue
+
+
 class EscapeBridge:
     """The way out of one acting slave.
 
@@ -45,11 +49,18 @@ class EscapeBridge:
         host: its log.
         pool: connections to name servers and targets.
         membership: the broker's id.
+        local: the queue of a topic at a master in the same process; None: none there has it.
     """
 
     def __init__(
-        self, config: BrokerConfig, host: Host, pool: Pool, membership: Membership
+        self,
+        config: BrokerConfig,
+        host: Host,
+        pool: Pool,
+        membership: Membership,
+        local: Local,
     ) -> None:
+        self._local = local
         self._config = config
         self._host = host
         self._pool = pool
@@ -103,12 +114,22 @@ class EscapeBridge:
             made: the topic that it is meant for, and the copy.
         """
         topic, copy = made
-        place = attempts.place(offset, await self.targets(topic))
+        place = attempts.place(offset, await self._found(attempts, offset, copy))
         if place is None:
             self._doubted.add(topic)
         result: Sent = "refused" if place is None else await self.send(copy, place)
         attempts.on_result(offset, result, now_ns())
         return result
+
+    async def _found(
+        self, attempts: Attempts, offset: QueueOffset, copy: Message
+    ) -> tuple[Target, ...]:
+        """A master in the same process; others if there is none, or it has refused the message."""
+        local = self._local(copy.topic, copy.queue_id)
+        if local is not None and not attempts.was_refused(offset):
+            return (local,)
+        found = await self.targets(copy.topic) if self._config.enable_remote_escape else ()
+        return found or (() if local is None else (local,))
 
     async def send(self, copy: Message, place: Place) -> Sent:
         """Store a copy at a place, and say what became of it."""
