@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from maxq.reference import mutants
 from maxq.reference.broker.server import Broker
 from maxq.reference.config import (
@@ -23,6 +25,8 @@ from maxq.reference.config import (
     ControllerConfig,
     NamesrvConfig,
     NodeConfig,
+    parse_config,
+    render_config,
 )
 from maxq.reference.container.server import Container
 from maxq.reference.controller.server import Controller
@@ -30,6 +34,7 @@ from maxq.reference.host import Host, RealHost
 from maxq.reference.namesrv.server import Namesrv
 from maxq.reference.node import Joined, Node, describe, is_our_bug, owner_of
 from maxq.reference.node_file import parse_node
+from maxq.reference.wire.files import encode_properties
 
 
 def make_node(
@@ -57,10 +62,39 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Read a node's command line; exits with 2 on a wrong one."""
     parser = argparse.ArgumentParser(prog="python -m maxq.reference", description=__doc__)
     parser.add_argument("role", choices=sorted(ROLES))
-    parser.add_argument("--config", required=True, metavar="FILE", help="properties file")
+    parser.add_argument("-c", "--config", required=True, metavar="FILE", help="properties file")
     parser.add_argument("--seed", type=int, help="seed of the node's randomness")
     parser.add_argument("--mutant", default="", help="run a seeded bug (for testing checkers)")
-    return parser.parse_args(argv)
+    of = parser.add_argument_group("of a container, as RocketMQ's mqbrokercontainer has them")
+    instead = "instead of what its file says"
+    of.add_argument("-b", "--broker-config-paths", metavar="FILE:FILE", help=instead)
+    of.add_argument("-n", "--namesrv-addr", metavar="HOST:PORT;…", help=instead)
+    of.add_argument("-p", "--print-config", action="store_true", help="print its settings, and end")
+    of.add_argument(
+        "-m", "--print-important", action="store_true", help="the same, of namesrvAddr alone"
+    )
+    args = parser.parse_args(argv)
+    given = (args.broker_config_paths, args.namesrv_addr, args.print_config, args.print_important)
+    if any(given) and args.role != "container":
+        parser.error("-b, -n, -p and -m are a container's")
+    return args
+
+
+def as_given(config: NodeConfig, args: argparse.Namespace) -> NodeConfig:
+    """A container's settings with what its command line says instead. Raises ConfigError."""
+    said = {"brokerConfigPaths": args.broker_config_paths, "namesrvAddr": args.namesrv_addr}
+    given = {key: value for key, value in said.items() if value is not None}
+    if not isinstance(config, ContainerConfig) or not given:
+        return config
+    checked, _ = parse_config(ContainerConfig, encode_properties(given), "command line")
+    names = {f.encode_name: f.name for f in msgspec.structs.fields(checked)}
+    return msgspec.structs.replace(config, **{names[k]: getattr(checked, names[k]) for k in given})
+
+
+def shown(config: NodeConfig, *, important: bool) -> str:
+    """Settings as properties text; of the important ones RocketMQ marks one that we have."""
+    lines = render_config(config).splitlines(keepends=True)
+    return "".join(line for line in lines if not important or line.startswith("namesrvAddr="))
 
 
 async def run_until_signal(node: Node, host: Host) -> None:
@@ -100,6 +134,10 @@ def main(argv: list[str]) -> int:
     try:
         file = str(Path(args.config).absolute())
         configs, warnings = parse_node(args.role, Path(file).read_bytes(), args.config)
+        configs = tuple(as_given(config, args) for config in configs)
+        if args.print_config or args.print_important:
+            print(shown(configs[0], important=args.print_important), end="")
+            return 0
         if args.mutant:
             mutant = mutants.load(args.mutant)
         node = make_node(configs, host, mutant=args.mutant, file=file)

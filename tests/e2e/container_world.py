@@ -48,13 +48,13 @@ class World:
             "mappedFileSizeCommitLog": 65536,
         }
 
-    def start(self, role: str, name: str, settings: dict[str, object]) -> NodeProcess:
-        node = NodeProcess(self.folder, role, name, settings)
+    def start(self, role: str, name: str, settings: dict[str, object], *more: str) -> NodeProcess:
+        node = NodeProcess(self.folder, role, name, settings, *more)
         self.nodes.append(node)
         return node
 
-    def up(self, role: str, name: str, settings: dict[str, object]) -> NodeProcess:
-        node = self.start(role, name, settings)
+    def up(self, role: str, name: str, settings: dict[str, object], *more: str) -> NodeProcess:
+        node = self.start(role, name, settings, *more)
         wait_until(node.started, f"{name} to start", [node], BOUND_S)
         return node
 

@@ -91,6 +91,22 @@ def test_bad_settings_exit_2_with_file_and_line(world: World) -> None:
     assert (code, said) == (2, f"error: {world.path('y')}:1: listenPort=many: not a whole number")
 
 
+def test_the_command_line_of_mqbrokercontainer(world: World) -> None:
+    """-b and -n say more than the file, -p and -m print what counts."""
+    world.namesrv()
+    settings = {**world.container("x"), "namesrvAddr": f"{HOST}:1"}
+    given = ("-b", str(world.path("y")), "-n", world.at("n"))
+    code, said = ends(world.start("container", "p", settings, *given, "-m"))
+    assert (code, said) == (0, f"namesrvAddr={world.at('n')}")
+    code, said = ends(world.start("container", "p", settings, "-n", "nowhere"))
+    why = "error: command line:1: namesrvAddr=nowhere: not host:port;host:port: nowhere"
+    assert (code, said) == (2, why)
+    code, said = ends(world.start("broker", "z", world.settings("z"), "-p"))
+    assert (code, said.endswith("error: -b, -n, -p and -m are a container's")) == (2, True)
+    world.up("container", "k", settings, *given)
+    world.until_listed("y")
+
+
 def test_a_file_of_settings_that_is_read_only_is_enough(world: World) -> None:
     world.namesrv()
     world.path("x").chmod(0o444)

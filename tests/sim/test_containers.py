@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from reference_world import (
     BROKER_CONF,
+    CONTROLLER_CONF,
     FILE,
+    JOINED,
     NAMESRV,
     NAMESRV_CONF,
     SECOND_NS,
@@ -239,6 +241,25 @@ def test_master_and_slave_of_one_set_may_be_together(cluster: Cluster) -> None:
     cluster.until(lambda: int(cluster.info(address("z"))["commitLogMaxOffset"]) == end)
     assert said(remove(cluster, "x", broker_id=1)) == (0, "")
     assert cluster.info(address("x"))["maxq.role"] == "master"
+
+
+def test_controllers_may_rule_a_broker_of_a_container(cluster: Cluster) -> None:
+    """Its file has no id that counts: it is known as -1, and by the id that controllers gave it."""
+    cluster.up("controller", "controller", CONTROLLER_CONF)
+    ruled = {**JOINED, "listenPort": str(PORTS["y"]), "storePathRootDir": "/data/y"}
+    cluster.write("b1", path_of("y"), {**ruled, "brokerName": "y", "brokerId": "5"})
+    up(cluster, "x")
+    assert said(add(cluster, path_of("y"))) == (0, "")
+    assert listed(cluster) == {"x", "y"}
+    assert "c_y_-1 has already been added" in said(add(cluster, path_of("y")))[1]
+    assert cluster.send(address("y"), b"m").code == ResponseCode.SUCCESS
+    given = int(cluster.info(address("y"))["maxq.brokerId"])
+    assert (given, said(remove(cluster, "y", broker_id=5))) == (1, (211, "Broker not exist"))
+    assert said(remove(cluster, "y", broker_id=given)) == (0, "")
+    assert said(add(cluster, path_of("y"))) == (0, "")
+    assert bodies(cluster.pull(address("y"))) == [b"m"]
+    assert said(remove(cluster, "y", broker_id=-1)) == (0, "")
+    assert listed(cluster) == {"x"}
 
 
 CLASHES = {
