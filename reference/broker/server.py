@@ -125,7 +125,8 @@ class Broker:
             BlockingIOError: another broker uses the store.
         """
         try:
-            self._store.recover()
+            for _ in self._store.recovering():
+                await asyncio.sleep(0)
             self._tables.load(self._store.queue_counts())
             await self._sync_recovered()
             self._host.log("broker.recovered", end=self._store.end)

@@ -90,8 +90,7 @@ class Store:
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
-        self._recovering = False
-        self._locked = False
+        self._recovering = self._locked = False
         # Whether it is known how many messages of each queue went with the log's first files.
         self.ends_known = True
         self.on_begun: Callable[[], object] = lambda: None  # called when that is not known any more
@@ -117,7 +116,12 @@ class Store:
         return self._log.written
 
     def recover(self) -> None:
-        """Open the store.
+        """Do at once what `recovering` does in pieces."""
+        for _ in self.recovering():
+            pass
+
+    def recovering(self) -> Iterator[None]:
+        """Open the store, in pieces: a long log must not hold up who else is in this process.
 
         Raises:
             CorruptLog: damage that is no torn tail.
@@ -129,7 +133,7 @@ class Store:
         # Without a watermark that counts, others may have written to the log.
         written = None if sealed is None else written
         self._recovering = True
-        self._log.recover(self._dispatch, sealed=sealed, written=written)
+        yield from self._log.recovering(self._dispatch, sealed=sealed, written=written)
         self._recovering = False
         if self._watermark.overtaken:
             self._host.log("broker.watermark.ignored", why="RocketMQ has run on this store")
