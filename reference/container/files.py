@@ -24,10 +24,11 @@ NOTHING = "addBroker properties empty"
 SLAVE_ID = "slave broker id must be > 0"
 REPLICAS = "invalid replicas number"
 _CONTAINERS_OWN = ("bindAddress", "namesrvAddr")
-# Keys whose value true makes a broker that no container here can hold, and why.
+DUPLICATION = "Can not add broker to container when duplicationEnable is true currently"
+# Keys whose value true makes a broker that no container here can hold: why, and RocketMQ's remark.
 _REFUSED = {
-    "enableDLegerCommitLog": "this container runs no DLedger brokers; use enableControllerMode",
-    "duplicationEnable": "a container takes no such broker, as RocketMQ's",
+    "enableDLegerCommitLog": ("no container here runs DLedger; use enableControllerMode", ""),
+    "duplicationEnable": ("a container takes no such broker", DUPLICATION),
 }
 
 
@@ -145,8 +146,9 @@ def _lines(content: bytes, file: str) -> dict[str, int]:
 def _refuse_kinds(content: bytes, path: str) -> None:
     for entry in decode_properties(content):
         if entry.key in _REFUSED and entry.value.strip().lower() == "true":
-            said = f"{path}:{entry.line}: {entry.key}={entry.value}: {_REFUSED[entry.key]}"
-            raise BrokerFileError(said)
+            why, remark = _REFUSED[entry.key]
+            said = f"{path}:{entry.line}: {entry.key}={entry.value}: {why}"
+            raise BrokerFileError(said, remark)
 
 
 def _refuse_numbers(file: BrokerFile) -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from maxq.reference.broker.server import Broker, Neighbours
 from maxq.reference.config import BrokerConfig
 from maxq.reference.container.files import BrokerFile
-from maxq.reference.container.registry import Kind
+from maxq.reference.container.registry import INIT_FAILED, START_FAILED
 from maxq.reference.host import Disk, Host
 from maxq.reference.node import OWNER, describe, is_our_bug
 from maxq.reference.records import some
@@ -140,13 +140,21 @@ class Inner:
             StartFailed: it ended before; nothing of it is left.
         """
         await self._started.wait()
+        await self._raise_failure()
+
+    async def placed(self) -> None:
+        """Return once name servers list it, or its group has to take it back first.
+
+        Raises:
+            StartFailed: it failed before; nothing of it is left.
+        """
+        await self._placed.wait()
+        await self._raise_failure()
+
+    async def _raise_failure(self) -> None:
         if self.failure is not None:
             await self._ended.wait()
             raise self._start_failed(self.failure)
-
-    async def placed(self) -> None:
-        """Return once name servers list it, or its group has to take it back first, or it ended."""
-        await self._placed.wait()
 
     async def reach(self, namesrvs: Sequence[str]) -> None:
         """Have these name servers list it, and no others."""
@@ -214,16 +222,12 @@ class Inner:
         first = error
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
-        key, failed = "", f"Failed to initialize {self._kind} broker {self.name}"
+        key, failed = "", INIT_FAILED.format(self.file.member)
         if isinstance(first, HookFailed):
-            failed = "start broker failed"
+            failed = START_FAILED
         elif isinstance(first, OSError) and first.errno in _OF_PORTS:
-            key, failed = "listenPort", "start broker failed"
+            key, failed = "listenPort", START_FAILED
         elif isinstance(first, BlockingIOError):
-            key = "storePathRootDir"
+            key, failed = "storePathRootDir", START_FAILED
         said = f"{self.file.where(key)}: {describe(error)}"
         return StartFailed(said, f"{failed}: {said}")
-
-    @property
-    def _kind(self) -> str:
-        return "slave" if self.file.member.kind is Kind.SLAVE else "master"

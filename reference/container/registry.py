@@ -17,6 +17,9 @@ from enum import Enum
 from maxq.reference.config import BrokerConfig
 from maxq.reference.records import Record
 
+# RocketMQ's words for who did not get as far as its start, a `Member`; and for who did.
+INIT_FAILED = "Failed to initialize {0.rank} broker {0.identity.canonical}"
+START_FAILED = "start broker failed"
 CONTROLLED_ID = -1  # of a broker whose id controllers give
 
 
@@ -54,17 +57,29 @@ class Member(Record):
     stores: frozenset[str]  # folders and files that must be its own
 
     @property
+    def rank(self) -> str:
+        """Master or slave, as far as its file says it."""
+        return "slave" if self.kind is Kind.SLAVE else "master"
+
+    @property
     def ports(self) -> frozenset[int]:
         """All ports that it listens at."""
         return frozenset({self.port - 2, self.port, self.port + 1})
 
 
 class NotAdmitted(Exception):
-    """Nothing was changed; says why a broker cannot come in; `key` of its file is to blame."""
+    """Nothing was changed: a broker cannot come in.
 
-    def __init__(self, key: str, why: str) -> None:
+    Args:
+        key: of its file, which is to blame.
+        why: what is wrong.
+        said: what RocketMQ's container says first; empty: the same.
+    """
+
+    def __init__(self, key: str, why: str, said: str = "") -> None:
         super().__init__(why)
         self.key = key
+        self.remark = f"{said}: {why}" if said else why
 
 
 def member_of(config: BrokerConfig) -> Member:
@@ -87,6 +102,18 @@ def member_of(config: BrokerConfig) -> Member:
         port=config.listen_port,
         stores=frozenset("/".join(filter(None, path.split("/"))) for path in paths),
     )
+
+
+def _refuse_ports(member: Member, taken: frozenset[int], known: frozenset[int], by: str) -> None:
+    """Refuse who needs a port of another one; `known` are those that RocketMQ's container looks up
+    before it binds any."""
+    clash = taken & member.ports
+    if not clash:
+        return
+    early = known & (member.ports - {member.port + 1})
+    port = member.port if member.port in clash else min(clash)
+    said = INIT_FAILED.format(member) if early else START_FAILED
+    raise NotAdmitted("listenPort", f"The port {port} already in use by {by}", said)
 
 
 class Registry:
@@ -115,18 +142,14 @@ class Registry:
             name = member.identity.canonical
             why = f"{name} has already been added to current broker container"
             raise NotAdmitted("brokerName", why)
-        if taken := self._own_ports & member.ports:
-            why = f"The port {min(taken)} already in use by the container"
-            raise NotAdmitted("listenPort", why)
+        _refuse_ports(member, self._own_ports, self._own_ports, "the container")
         for other in self._members.values():
-            if taken := other.ports & member.ports:
-                port = member.port if member.port in taken else min(taken)
-                by = f"{other.identity.canonical}, which listens at {other.port}"
-                raise NotAdmitted("listenPort", f"The port {port} already in use by {by}")
+            by = f"{other.identity.canonical}, which listens at {other.port}"
+            _refuse_ports(member, other.ports, other.ports - {other.port + 1}, by)
         for other in self._members.values():
             if shared := other.stores & member.stores:
                 why = f"the store /{min(shared)} is that of {other.identity.canonical}"
-                raise NotAdmitted("storePathRootDir", why)
+                raise NotAdmitted("storePathRootDir", why, START_FAILED)
         self._members[member.identity] = member
 
     def remove(self, identity: Identity) -> None:

@@ -164,23 +164,22 @@ class Container:
         h = from_ext(headers.AddBrokerRequest, request.ext)
         async with self._turn:
             try:
-                file = read_broker(self._host.disk, h.config_path or "", self._settings.now)
-                inner = self._begin(file)
-                async with asyncio.timeout(ADD_S):
-                    await inner.started()
-                    await inner.placed()
-            except (BrokerFileError, StartFailed) as error:
+                inner = await self._added(h.config_path or "")
+            except (BrokerFileError, NotAdmitted, StartFailed) as error:
                 return request.answer(ResponseCode.SYSTEM_ERROR, error.remark)
-            except NotAdmitted as error:
-                return request.answer(ResponseCode.SYSTEM_ERROR, str(error))
-            except TimeoutError:
-                why = f"{inner.name} has not registered within {ADD_S:g} s; it goes on"
-                return request.answer(ResponseCode.SYSTEM_ERROR, why)
-        if inner.failure is not None:
-            why = f"start broker failed: {describe(inner.failure)}"
-            return request.answer(ResponseCode.SYSTEM_ERROR, why)
         self._host.log("container.broker.added", broker=inner.name, by=connection.remote)
         return request.answer(ResponseCode.SUCCESS)
+
+    async def _added(self, path: str) -> Inner:
+        inner = self._begin(read_broker(self._host.disk, path, self._settings.now))
+        try:
+            async with asyncio.timeout(ADD_S):
+                await inner.started()
+                await inner.placed()
+        except TimeoutError:
+            why = f"{inner.name} has not registered within {ADD_S:g} s; it goes on"
+            raise StartFailed(why, why) from None
+        return inner
 
     async def _remove(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(headers.RemoveBrokerRequest, request.ext)

@@ -98,6 +98,6 @@ class World:
 
         return asyncio.run(run())
 
-    def until_listed(self, *names: str) -> None:
+    def until_listed(self, *names: str, within_s: float = BOUND_S) -> None:
         live = [node for node in self.nodes if node.process.poll() is None]
-        wait_until(lambda: self.listed() == set(names), f"{names} to be listed", live, BOUND_S)
+        wait_until(lambda: self.listed() == set(names), f"{names} to be listed", live, within_s)

@@ -5,19 +5,59 @@ stays on 127.0.0.1. Times are seconds.
 """
 
 import contextlib
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from container_world import World
-from java_jars import COMPILE_S, FETCH_S, compiled
+from java_jars import COMPILE_S, FETCH_S, compiled, java_jars
 from judge_world import Judge
 from reference_nodes import HOST
+
+from maxq.reference.wire.codes import RequestCode
+
+JAVA_S, QUIT_S = 60, 30
 
 pytestmark = [
     pytest.mark.rocketmq,
     pytest.mark.timeout(FETCH_S + COMPILE_S + 120),
 ]
+
+
+INIT, START = "Failed to initialize master broker c_z_0", "start broker failed"
+NOTHING = "addBroker properties empty"
+# z's file with other settings, as far as they depend on x's port, and how the refusal begins.
+Change = Callable[[int], dict[str, object]]
+REFUSALS: dict[str, tuple[Change, str]] = {
+    "twice": (
+        lambda x: {"brokerName": "x"},
+        "c_x_0 has already been added to current broker container",
+    ),
+    "main port": (lambda x: {"listenPort": x}, INIT),
+    "fast port": (lambda x: {"listenPort": x + 2}, INIT),
+    "HA port": (lambda x: {"listenPort": x - 1}, START),
+    "slave": (lambda x: {"brokerRole": "SLAVE"}, "slave broker id must be > 0"),
+    "replicas": (lambda x: {"totalReplicas": 2, "inSyncReplicas": 3}, "invalid replicas number"),
+    "duplication": (
+        lambda x: {"duplicationEnable": "true"},
+        "Can not add broker to container when duplicationEnable is true currently",
+    ),
+    "no file": (lambda x: {}, NOTHING),
+    "a folder": (lambda x: {}, NOTHING),
+}
+
+
+def wrong_file(world: World, row: str) -> tuple[Path, str]:
+    """The file of a row, and how its refusal begins."""
+    change, remark = REFUSALS[row]
+    if row == "a folder":
+        return world.folder, remark
+    path = world.folder / f"{row}.conf"
+    if row != "no file":
+        wrong = {**world.settings("z"), **change(world.ports["x"])}
+        path.write_text("".join(f"{key}={value}\n" for key, value in wrong.items()))
+    return path, remark
 
 
 class Admin:
@@ -71,28 +111,11 @@ def running(folder: Path, release: str) -> Iterator[tuple[World, Judge]]:
     assert (code, set(codes)) == (0, {0})
 
 
-def wrong_file(world: World, **settings: object) -> Path:
-    """z's file, with other settings."""
-    path = world.folder / "wrong.conf"
-    wrong = {**world.settings("z"), **settings}
-    path.write_text("".join(f"{key}={value}\n" for key, value in wrong.items()))
-    return path
-
-
 def check_additions(world: World, admin: Admin) -> None:
     """B1, B3, B6: who is refused leaves nothing that the last one would meet."""
-    twice = "c_x_0 has already been added to current broker container"
-    assert admin.fails(*admin.add(world.path("x"))).startswith(f"1  DESC: {twice}")
-    refusals = {
-        world.folder / "none.conf": "addBroker properties empty",
-        wrong_file(world, listenPort=world.ports["x"] + 2): f"The port {world.ports['x']} already",
-    }
-    for path, why in refusals.items():
-        assert admin.fails(*admin.add(path)).startswith(f"1  DESC: {why}")
-    slave = wrong_file(world, brokerRole="SLAVE")
-    assert "1  DESC: slave broker id must be > 0" in admin.fails(*admin.add(slave))
-    replicas = wrong_file(world, totalReplicas=2, inSyncReplicas=3)
-    assert "1  DESC: invalid replicas number" in admin.fails(*admin.add(replicas))
+    for row in REFUSALS:
+        path, remark = wrong_file(world, row)
+        assert admin.fails(*admin.add(path)).startswith(f"1  DESC: {remark}"), row
     done = f"add broker to {world.at('k')} success"
     assert done in admin.does(*admin.add(world.path("z")))
     assert world.listed() == {"x", "y", "z"}
@@ -134,3 +157,78 @@ def test_mqadmin_rules_a_container_of_ours(release: str, tmp_path: Path) -> None
             check(world, admin)
             sent = judge.send("plain", "rows", f"{check.__name__}-", 8)
             assert {one.status for one in sent} == {"SEND_OK"}
+
+
+@contextlib.contextmanager
+def javas(world: World, release: str) -> Iterator[None]:
+    """RocketMQ's own container in the place of ours, with the same files."""
+    jars = java_jars("container", release)
+    path = world.folder / "k.conf"
+    path.write_text("".join(f"{k}={v}\n" for k, v in world.container("x", "y").items()))
+    with (world.folder / "java.log").open("wb") as log:
+        process = subprocess.Popen(
+            ["java", "-Xmx640m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+             f"-Duser.home={world.folder}", f"-Drocketmq.home.dir={world.folder}",
+             "-cp", f"{jars}/*", "org.apache.rocketmq.container.BrokerContainerStartup",
+             "-c", str(path)],
+            cwd=world.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(QUIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        print((world.folder / "java.log").read_text(errors="replace")[-4000:])
+
+
+def answers(world: World) -> Iterator[tuple[str, int, str]]:
+    """What a container answers, row by row: to 902, 903 and 25."""
+    for row in REFUSALS:
+        path, remark = wrong_file(world, row)
+        answer = world.ask("k", RequestCode.ADD_BROKER, {"configPath": str(path)})
+        yield row, answer.code, (answer.remark or "")[: len(remark)]
+    for row, ext in {"no path": {}, "an empty path": {"configPath": ""}}.items():
+        answer = world.ask("k", RequestCode.ADD_BROKER, ext)
+        yield row, answer.code, answer.remark or ""
+    absent = {"brokerClusterName": "c", "brokerName": "z", "brokerId": "0"}
+    answer = world.ask("k", RequestCode.REMOVE_BROKER, absent)
+    yield "absent", answer.code, answer.remark or ""
+    answer = world.ask("k", RequestCode.UPDATE_BROKER_CONFIG, {}, b"brokerConfigPaths=/x")
+    yield "black list", answer.code, answer.remark or ""
+    present = {**absent, "brokerName": "x"}
+    yield "present", world.ask("k", RequestCode.REMOVE_BROKER, present).code, ""
+
+
+def test_both_containers_answer_alike(release: str, tmp_path: Path) -> None:
+    """Code and remark, as far as RocketMQ's goes; its brokers register with our name server.
+
+    The last request is one that they do not answer alike (B6): a broker at a port whose fast port
+    was taken once, and is free now. RocketMQ has kept that port.
+    """
+    found, last = [], []
+    for name in ("ours", "java"):
+        folder = tmp_path / name
+        folder.mkdir()
+        world = World(folder)
+        try:
+            world.namesrv()
+            with contextlib.ExitStack() as stack:
+                if name == "java":
+                    stack.enter_context(javas(world, release))
+                    world.until_listed("x", "y", within_s=JAVA_S)
+                else:
+                    world.up("container", "k", world.container("x", "y"))
+                    world.until_listed("x", "y")
+                found.append(list(answers(world)))
+                path, _ = wrong_file(world, "fast port")
+                last.append(world.ask("k", RequestCode.ADD_BROKER, {"configPath": str(path)}).code)
+        finally:
+            codes = [node.stop() for node in reversed(world.nodes)]
+        assert set(codes) == {0}
+    assert found[0] == found[1]
+    assert [(row, code) for row, code, _ in found[0]][-2:] == [("black list", 16), ("present", 0)]
+    assert last == [0, 1]

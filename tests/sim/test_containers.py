@@ -262,16 +262,29 @@ def test_controllers_may_rule_a_broker_of_a_container(cluster: Cluster) -> None:
     assert listed(cluster) == {"x"}
 
 
+INIT = "Failed to initialize master broker c_x_0"
 CLASHES = {
-    "main": ({"listenPort": "10921"}, "The port 10921 already in use by c_y_0"),
-    "fast": ({"listenPort": "10923"}, "The port 10921 already in use by c_y_0"),
-    "HA": ({"listenPort": "10920"}, "The port 10921 already in use by c_y_0"),
-    "the container's": ({"listenPort": "10810"}, "The port 10811 already in use by the container"),
-    "store": ({"storePathRootDir": "/data/y"}, "the store /data/y is that of c_y_0"),
+    "main": (
+        {"listenPort": "10921"},
+        f"{INIT}: The port 10921 already",
+    ),
+    "fast": (
+        {"listenPort": "10923"},
+        f"{INIT}: The port 10921 already",
+    ),
+    "HA": ({"listenPort": "10920"}, "start broker failed: The port 10921 already in use by c_y_0"),
+    "the container's": ({"listenPort": "10811"}, f"{INIT}: The port 10811 already in use"),
+    "store": (
+        {"storePathRootDir": "/data/y"},
+        "start broker failed: the store /data/y is that",
+    ),
     "slave": ({"brokerRole": "SLAVE"}, "slave broker id must be > 0: /etc/x.conf:7: brokerId=0"),
     "replicas": ({"inSyncReplicas": "2"}, "invalid replicas number: /etc/x.conf: "),
     "DLedger": ({"enableDLegerCommitLog": "true"}, "/etc/x.conf:9: enableDLegerCommitLog=true: "),
-    "duplication": ({"duplicationEnable": "true"}, "/etc/x.conf:9: duplicationEnable=true: "),
+    "duplication": (
+        {"duplicationEnable": "true"},
+        "Can not add broker to container when duplicationEnable is true currently: /etc/x.conf:9: ",
+    ),
     "typing error": ({"brokerNme": "x"}, "/etc/x.conf:9: unknown key brokerNme; did you mean"),
 }
 

@@ -73,7 +73,7 @@ PRESENT = member("b", 1, 11000, store="/data/b")
     ("candidate", "why"),
     [
         (member("b", 1, 12000), "c_b_1 has already been added to current broker container"),
-        (member(port=10811), "The port 10809 already in use by the container"),
+        (member(port=10811), "The port 10811 already in use by the container"),
         (member(port=10810), "The port 10811 already in use by the container"),
         (member(port=10813), "The port 10811 already in use by the container"),
         *[(member(port=11000 + apart), "already in use by c_b_1, which listens at 11000")
