@@ -12,6 +12,8 @@ import contextlib
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
+
 from maxq.reference import rpc
 from maxq.reference.bounds import Bounds
 from maxq.reference.broker.admin.admin import BLACK_LIST, LIVE_KEYS, Admin
@@ -39,6 +41,7 @@ from maxq.reference.broker.membership.controlled import ControlledMembership
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.membership.metadata import Metadata, of_known
 from maxq.reference.broker.membership.metadata_sync import TICK_S, MetadataSync
+from maxq.reference.broker.membership.namesrvs import addresses_of
 from maxq.reference.broker.membership.pairs import PairMembership
 from maxq.reference.broker.ports import Ports
 from maxq.reference.broker.store.cleaner import Cleaner
@@ -133,6 +136,7 @@ class Broker:
             async with asyncio.TaskGroup() as group:
                 await self._serve(group, ready)
         finally:
+            self._lent = None
             self._store.close()
 
     async def _sync_recovered(self) -> None:
@@ -182,8 +186,8 @@ class Broker:
         handlers = of_known(tables, {c: h for part in parts for c, h in part.handlers().items()})
         handlers = self._guarded(handlers, membership)
         ports = Ports(config)
-        await ports.bind(handlers, group, bounds)
         self._lent = group, send_back
+        await ports.bind(handlers, group, bounds)
         try:
             self._keep_writing(group)
             group.create_task(every(DELIVERY_TICK_S, schedule.tick))
@@ -200,7 +204,6 @@ class Broker:
             await membership.run(group, ports.ha)
         finally:
             ports.close()
-            self._lent = None
             try:
                 await self._goodbye(membership)
             finally:
@@ -257,6 +260,13 @@ class Broker:
         if queue_id >= queues or not self._tables.permission & PERM_WRITE:
             return None
         return Target(broker_name=name, address=address, queues=queues, queue_id=queue_id)
+
+    def reach(self, namesrv_addr: str) -> None:
+        """Have these name servers list it from now on, and no others."""
+        self._config = msgspec.structs.replace(self._config, namesrv_addr=namesrv_addr)
+        if self._lent is not None:
+            membership = some(self.membership, "it serves")
+            rpc.spawn(self._lent[0], membership.reach(addresses_of(namesrv_addr)))
 
     @property
     def leads(self) -> bool:

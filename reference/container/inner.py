@@ -132,6 +132,8 @@ class Inner:
         """Start it; a failure of it is none of the group's."""
         self._group = group
         self._task = group.create_task(self._run())
+        # A task that is cancelled before its first step never runs, not even its `finally`.
+        self._task.add_done_callback(lambda task: self._on_over())
 
     async def started(self) -> None:
         """Return once it answers requests.
@@ -155,11 +157,6 @@ class Inner:
         if self.failure is not None:
             await self._ended.wait()
             raise self._start_failed(self.failure)
-
-    async def reach(self, namesrvs: Sequence[str]) -> None:
-        """Have these name servers list it, and no others."""
-        if self.broker.membership is not None:
-            await self.broker.membership.reach(namesrvs)
 
     async def end(self) -> None:
         """Stop it, and return when its ports are free and its store is nobody's."""
@@ -187,14 +184,16 @@ class Inner:
                 raise
         except Exception as error:
             self.failure = self.failure or error
-        finally:
-            if self.failure is not None:
-                self._log_failure(self.failure)
-            if self._placing is not None:
-                self._placing.cancel()
-            self._on_end(self)
-            for event in (self._ended, self._started, self._placed):
-                event.set()
+
+    def _on_over(self) -> None:
+        """Nothing of it is left."""
+        if self.failure is not None:
+            self._log_failure(self.failure)
+        if self._placing is not None:
+            self._placing.cancel()
+        self._on_end(self)
+        for event in (self._ended, self._started, self._placed):
+            event.set()
 
     def _on_ready(self) -> None:
         self._call_hooks("after_start")

@@ -20,7 +20,6 @@ from maxq.reference import rpc
 from maxq.reference.bounds import Bounds
 from maxq.reference.broker.client_calls.send_back import TakeBack
 from maxq.reference.broker.escape.escape import Target
-from maxq.reference.broker.membership.namesrvs import addresses_of
 from maxq.reference.broker.server import Broker
 from maxq.reference.config import ContainerConfig, render_config
 from maxq.reference.container.files import (
@@ -224,8 +223,8 @@ class Container:
                 counter=self._version.counter + 1, timestamp=self._host.wall_ms()
             )
             if "namesrvAddr" in keys:
-                namesrvs = addresses_of(self._settings.now.namesrv_addr)
-                await asyncio.gather(*(inner.reach(namesrvs) for inner in self.brokers))
+                for inner in self.brokers:
+                    inner.broker.reach(self._settings.now.namesrv_addr)
             return request.answer(ResponseCode.SUCCESS)
 
     async def _write(self, changes: bytes) -> None:

@@ -1,147 +1,55 @@
 """A broker container in the simulator: who comes and goes, and that no neighbour notices."""
 
 import asyncio
+import contextlib
 import errno
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
+from container_cluster import (
+    CONTAINER,
+    FAST,
+    PORTS,
+    Mute,
+    Traffic,
+    add,
+    address,
+    both_listed,
+    furnish,
+    listed,
+    path_of,
+    ports_of,
+    refused,
+    remove,
+    said,
+    settings,
+    up,
+)
 from reference_world import (
-    BROKER_CONF,
     CONTROLLER_CONF,
-    FILE,
     JOINED,
     NAMESRV,
-    NAMESRV_CONF,
     SECOND_NS,
     Cluster,
     Process,
     bodies,
-    send_header,
 )
 
 from maxq.reference.broker.store.store import Store
-from maxq.reference.config import ContainerConfig
-from maxq.reference.container.inner import BrokerBootHook
-from maxq.reference.container.server import ADD_S, Container
-from maxq.reference.host import File
-from maxq.reference.member_group import members_of
-from maxq.reference.namesrv.server import Namesrv
-from maxq.reference.node_file import parse_node
-from maxq.reference.rpc import Connection, NotSent, Pool
+from maxq.reference.container.server import ADD_S
+from maxq.reference.rpc import Pool
 from maxq.reference.wire import node_headers as headers
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
-from maxq.reference.wire.headers import from_ext, to_ext
-
-IP = "198.18.0.48"
-PORTS = {"x": 10911, "y": 10921, "z": 10931}  # by broker name
-CONTAINER, FAST = f"{IP}:10811", f"{IP}:10809"
-
-
-def address(name: str) -> str:
-    return f"{IP}:{PORTS[name]}"
-
-
-def ports_of(name: str) -> tuple[int, int, int]:
-    return PORTS[name] - 2, PORTS[name], PORTS[name] + 1
-
-
-def settings(name: str, **more: str) -> dict[str, str]:
-    """A master's, in a file of its own."""
-    own = {"brokerName": name, "brokerId": "0", "listenPort": str(PORTS[name])}
-    return {**BROKER_CONF, **own, "namesrvAddr": "", "storePathRootDir": f"/data/{name}", **more}
-
-
-def path_of(name: str) -> str:
-    return f"/etc/{name}.conf"
+from maxq.reference.wire.headers import to_ext
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """A name server, and the files of three brokers on machine b1."""
     with Cluster() as made:
-        made.up("namesrv", "namesrv", NAMESRV_CONF)
-        for name in PORTS:
-            made.write("b1", path_of(name), settings(name))
+        furnish(made)
         yield made
-
-
-def up(cluster: Cluster, *names: str, **more: str) -> Process:
-    """A container with these brokers."""
-    paths = {"brokerConfigPaths": ":".join(map(path_of, names))}
-    return cluster.up("b1", "container", {"namesrvAddr": NAMESRV, **paths, **more})
-
-
-def listed(cluster: Cluster, namesrv: str = NAMESRV) -> set[str]:
-    """The brokers that a name server lists as masters, by name."""
-
-    async def main(pool: Pool) -> set[str]:
-        found = {name: await members_of(pool, namesrv, "c", name) for name in PORTS}
-        return {name for name in PORTS if found[name].get(0) == address(name)}
-
-    return cluster.client(main)
-
-
-def both_listed(cluster: Cluster, *names: str) -> None:
-    cluster.until(lambda: listed(cluster) == set(names))
-
-
-def add(cluster: Cluster, path: str, at: str = CONTAINER) -> Frame:
-    return cluster.ask(at, RequestCode.ADD_BROKER, headers.AddBrokerRequest(config_path=path))
-
-
-def remove(cluster: Cluster, name: str, at: str = CONTAINER, broker_id: int = 0) -> Frame:
-    header = headers.RemoveBrokerRequest(
-        broker_cluster_name="c", broker_name=name, broker_id=broker_id
-    )
-    return cluster.ask(at, RequestCode.REMOVE_BROKER, header)
-
-
-def said(answer: Frame) -> tuple[int, str]:
-    return answer.code, answer.remark or ""
-
-
-def refused(cluster: Cluster, *ports: int) -> bool:
-    """Whether nobody listens at any of these ports."""
-
-    async def main(pool: Pool) -> bool:
-        found = []
-        for port in ports:
-            try:
-                await pool.get(f"{IP}:{port}")
-            except NotSent:
-                found.append(port)
-        return found == [*ports]
-
-    return cluster.client(main)
-
-
-class Traffic:
-    """A client that sends to a broker all the time, and keeps what it was answered. The other
-    broker's name is in no message of it."""
-
-    def __init__(self, cluster: Cluster, name: str) -> None:
-        self.codes: list[int | str] = []
-        self._name = name
-        loop, _ = cluster.world.process(cluster.machines["client"])
-        self._task = loop.create_task(self._run())
-
-    async def _run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            pool, header = Pool(group), to_ext(send_header(topic="T", queue_id=0))
-            while True:
-                body = f"{self._name} {len(self.codes)}".encode()
-                frame = Frame(code=RequestCode.SEND_MESSAGE, ext=header, body=body)
-                try:
-                    answer = await pool.call(address(self._name), frame, timeout_s=3)
-                    self.codes.append(answer.code)
-                except (OSError, TimeoutError) as error:
-                    self.codes.append(repr(error))
-                await asyncio.sleep(0.05)
-
-    def all_went_well(self, count: int = 20) -> bool:
-        return len(self.codes) >= count and set(self.codes) == {ResponseCode.SUCCESS}
 
 
 def test_a_container_starts_the_brokers_of_its_file(cluster: Cluster) -> None:
@@ -152,7 +60,7 @@ def test_a_container_starts_the_brokers_of_its_file(cluster: Cluster) -> None:
         told = cluster.info(address(name))
         assert (told["maxq.role"], told["brokerActive"]) == ("master", "true")
         assert cluster.send(address(name), name.encode()).code == ResponseCode.SUCCESS
-        assert bodies(cluster.pull(address(name))) in ([name.encode()], [])
+        assert bodies(cluster.pull(address(name))) == [name.encode()]
     for at in (CONTAINER, FAST):
         assert said(cluster.ask(at, 28)) == (3, " request type 28 not supported")
         config = cluster.ask(at, RequestCode.GET_BROKER_CONFIG)
@@ -214,6 +122,9 @@ def test_an_addition_that_takes_long_goes_on(cluster: Cluster) -> None:
     assert (code, why) == (1, f"c_x_0 has not registered within {ADD_S:g} s; it goes on")
     assert cluster.now_ns - begun < (ADD_S + 1) * SECOND_NS
     assert "already been added" in said(add(cluster, path_of("x")))[1]
+    body = f"namesrvAddr={NAMESRV}".encode()
+    assert said(cluster.ask(CONTAINER, RequestCode.UPDATE_BROKER_CONFIG, body=body)) == (0, "")
+    both_listed(cluster, "x")
     assert said(remove(cluster, "x")) == (0, "")
 
 
@@ -364,29 +275,6 @@ def test_what_comes_while_another_request_is_carried_out_waits(cluster: Cluster)
     assert listed(cluster) == {"x", "y"}
 
 
-class Mute:
-    """A name server, on machine b2, that once told to answers no registration of broker x."""
-
-    def __init__(self, cluster: Cluster, patch: pytest.MonkeyPatch) -> None:
-        self.address = f"{cluster.machines['b2'].address}:9876"
-        self.on = False
-        self._cluster = cluster
-        register = Namesrv._register
-
-        def registering(me: Namesrv, request: Frame, connection: Connection) -> Any:
-            header = from_ext(headers.RegisterBrokerRequest, request.ext)
-            if self.on and header.broker_name == "x":
-                return asyncio.get_running_loop().create_future()
-            return register(me, request, connection)
-
-        patch.setattr(Namesrv, "_register", registering)
-        cluster.up("b2", "namesrv", NAMESRV_CONF)
-
-    def lost(self) -> int:
-        """How often it has dropped a broker because of a connection."""
-        return self._cluster.logged("b2", "namesrv.broker.lost")
-
-
 def test_a_call_that_times_out_unlists_no_neighbour(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -460,46 +348,51 @@ def test_brokers_of_one_process_draw_and_log_apart(cluster: Cluster) -> None:
     assert [fields["broker"] for _, _, fields in recovered] == ["c_x_0", "c_y_0"]
 
 
-class Hooked:
-    """A container with one hook, on machine b1."""
-
-    def __init__(self, cluster: Cluster, fails: str) -> None:
-        self.calls: list[str] = []
-        self.fails = fails
-
-        def called(moment: str) -> Any:
-            def call(broker: Any, config: Any) -> None:
-                self.calls.append(f"{moment} {config.broker_name}")
-                if self.fails == moment:
-                    raise ValueError("not ready")
-
-            return call
-
-        hook = BrokerBootHook("probe", called("before"), called("after"))
-        loop, host = cluster.world.process(cluster.machines["b1"])
-        node = Container(ContainerConfig(namesrv_addr=NAMESRV), host, hooks=[hook])
-        ready: list[bool] = []
-        self.task = loop.create_task(node.run(lambda: ready.append(True)))
-        cluster.until(lambda: bool(ready))
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_hook_that_fails_takes_the_addition_back(cluster: Cluster, moment: str) -> None:
-    hooked = Hooked(cluster, moment)
-    why = "start broker failed: /etc/x.conf: HookFailed: hook probe: ValueError: not ready"
-    assert said(add(cluster, path_of("x"))) == (1, why)
-    assert refused(cluster, *ports_of("x"))
-    assert listed(cluster) == set()
-    hooked.fails, hooked.calls = "", []
-    assert said(add(cluster, path_of("x"))) == (0, "")
-    assert hooked.calls == ["before x", "after x"]
-
-
 def test_a_listed_broker_that_fails_ends_the_container(cluster: Cluster) -> None:
     cluster.machines["b1"].disk.install("/data/y/config/topics.json", b"{torn")
     with pytest.raises(BaseExceptionGroup) as caught:
         up(cluster, "x", "y")
     assert "/etc/y.conf: CorruptTable: " in str(caught.value.exceptions[0])
+
+
+def adding(cluster: Cluster) -> tuple[Process, "asyncio.Task[None]"]:
+    """A container without brokers, and a client that is about to add x."""
+    process = up(cluster)
+    loop, _ = cluster.world.process(cluster.machines["client"])
+
+    async def ask() -> None:
+        async with asyncio.TaskGroup() as group:
+            pool = Pool(group)
+            frame = Frame(code=RequestCode.ADD_BROKER, ext={"configPath": path_of("x")})
+            with contextlib.suppress(OSError):
+                await pool.call(CONTAINER, frame, timeout_s=60)
+            pool.close()
+
+    return process, loop.create_task(ask())
+
+
+@pytest.fixture
+def made_after(cluster: Cluster) -> int:
+    """After how many steps of the world an addition has made the broker's task."""
+    process, _ = adding(cluster)
+    steps = 0
+    while not process.node.brokers:
+        cluster.steps(1)
+        steps += 1
+    return steps
+
+
+def test_a_stop_during_an_addition_ends_all(made_after: int) -> None:
+    """Also where it meets the broker's task before that has taken its first step: it never does."""
+    for steps in (made_after + around for around in range(-5, 60)):
+        with Cluster() as cluster:
+            furnish(cluster)
+            process, asking = adding(cluster)
+            cluster.steps(steps)
+            process.task.cancel()
+            cluster.until(lambda: process.task.done() and asking.done())  # noqa: B023
+            assert process.node.brokers == ()
+            assert refused(cluster, 10811, *ports_of("x"))
 
 
 def test_a_stop_ends_every_broker(cluster: Cluster) -> None:
@@ -510,71 +403,3 @@ def test_a_stop_ends_every_broker(cluster: Cluster) -> None:
     assert listed(cluster) == set()
     assert refused(cluster, 10811, 10809, *PORTS.values())
     assert cluster.logged("b1", "container.broker.ended") == 2
-
-
-def test_25_moves_all_brokers_to_other_name_servers(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At once, and at the next start, since its file is written; RocketMQ's container passes the
-    addresses on within two minutes."""
-    other = Mute(cluster, monkeypatch).address
-    process = up(cluster, "x", "y")
-    both_listed(cluster, "x", "y")
-    answer = cluster.ask(CONTAINER, 25, body=f"namesrvAddr={other}".encode())
-    assert said(answer) == (0, "")
-    assert (listed(cluster), listed(cluster, other)) == (set(), {"x", "y"})
-    assert said(add(cluster, path_of("z"))) == (0, "")
-    assert listed(cluster, other) == {"x", "y", "z"}
-    assert cluster.disk("b1", FILE) == (
-        f"namesrvAddr={other}\nbrokerConfigPaths=/etc/x.conf:/etc/y.conf\n".encode()
-    )
-    told = cluster.ask(CONTAINER, RequestCode.GET_BROKER_CONFIG)
-    assert f"namesrvAddr={other}\n".encode() in (told.body or b"")
-    assert '"counter":1' in (told.ext or {})["version"]
-    process.loop.kill()
-    configs, _ = parse_node("container", cluster.disk("b1", FILE) or b"", FILE)
-    assert isinstance(configs[0], ContainerConfig)
-    assert configs[0].namesrv_addr == other
-
-
-def test_25_changes_nothing_where_its_file_cannot_be_written(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    up(cluster, "x")
-    both_listed(cluster, "x")
-    before, disk = cluster.disk("b1", FILE), cluster.machines["b1"].disk
-
-    def full(path: str, *, create: bool = False) -> File:
-        raise OSError(errno.ENOSPC, "no space left")
-
-    monkeypatch.setattr(disk, "open", full)
-    answer = cluster.ask(CONTAINER, 25, body=b"namesrvAddr=198.18.0.77:9876")
-    why = f"{FILE} cannot be written, so nothing was changed: no space left"
-    assert said(answer) == (1, why)
-    monkeypatch.undo()
-    assert (cluster.disk("b1", FILE), listed(cluster)) == (before, {"x"})
-    told = cluster.ask(CONTAINER, RequestCode.GET_BROKER_CONFIG)
-    assert f"namesrvAddr={NAMESRV}\n".encode() in (told.body or b"")
-
-
-BLACK = "Can not update config in black list."
-
-
-@pytest.mark.parametrize(
-    ("body", "code", "why"),
-    [
-        ("brokerConfigPaths=/x", 16, BLACK),
-        ("configBlackList=x", 16, BLACK),
-        ("rocketmqHome=/x", 16, BLACK),
-        ("bindAddress=0.0.0.0", 16, BLACK),  # by configBlackList of its file
-        ("listenPort=9", 16, "cannot be changed while the node runs: listenPort"),
-        ("listenPrt=1", 29, "request:1: unknown key listenPrt; did you mean listenPort"),
-        ("listenPort=1\nlistenPort=2", 29, "named twice: listenPort"),
-    ],
-)
-def test_what_25_must_not_change(cluster: Cluster, body: str, code: int, why: str) -> None:
-    up(cluster, "x", configBlackList="bindAddress")
-    before = cluster.disk("b1", FILE)
-    answer = cluster.ask(CONTAINER, RequestCode.UPDATE_BROKER_CONFIG, body=body.encode())
-    assert (answer.code, (answer.remark or "")[: len(why)]) == (code, why)
-    assert cluster.disk("b1", FILE) == before
