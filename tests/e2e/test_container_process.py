@@ -77,10 +77,15 @@ def test_a_container_whose_port_is_taken_ends(
     assert "[Errno 98]" in said
 
 
-def test_a_store_of_another_process_is_not_touched(world: World) -> None:
-    """Neither of a broker that runs alone, nor of a second container."""
-    alone = {**world.settings("y"), "listenPort": world.ports["z"], "bindAddress": HOST}
-    world.up("broker", "y", alone)
+@pytest.mark.parametrize("other", ["a broker alone", "a container"])
+def test_a_store_of_another_process_is_not_touched(world: World, other: str) -> None:
+    moved = {**world.settings("y"), "listenPort": world.ports["z"]}
+    if other == "a container":
+        text = "".join(f"{key}={value}\n" for key, value in moved.items())
+        world.path("z").write_text(text)
+        world.up("container", "o", {**world.container("z"), "listenPort": world.ports["n"]})
+    else:
+        world.up("broker", "y", {**moved, "bindAddress": HOST})
     code, said = ends(world.start("container", "k", world.container("x", "y")))
     assert (code, f"{world.path('y')}:6: BlockingIOError" in said) == (1, True)
 
