@@ -21,10 +21,16 @@ SLOW_CODES = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE}
 
 
 class Ports:
-    """The listening ports of one broker; `ha` is served by its replication."""
+    """The listening ports of one broker; `ha` is served by its replication.
 
-    def __init__(self, config: BrokerConfig) -> None:
+    Args:
+        config: the broker's.
+        shares: whether other brokers share its event loop.
+    """
+
+    def __init__(self, config: BrokerConfig, *, shares: bool) -> None:
         self._config = config
+        self._turns = rpc.Turns() if shares else None
         self._servers: list[rpc.Server] = []
         self.ha = HaPort()
 
@@ -43,9 +49,9 @@ class Ports:
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
         try:
             for port, served in ((config.listen_port, handlers), (config.listen_port - 2, fast)):
-                handle = dispatcher(served)
+                handle, turns = dispatcher(served), self._turns
                 self._servers.append(
-                    await rpc.serve(host, port, handle, group=group, bounds=bounds)
+                    await rpc.serve(host, port, handle, group=group, bounds=bounds, turns=turns)
                 )
             await self.ha.bind(host, config.ha_listen_port or config.listen_port + 1)
         except OSError:
@@ -54,6 +60,8 @@ class Ports:
 
     def close(self) -> None:
         """Listen no more, and close every connection to the first two."""
+        if self._turns is not None:
+            self._turns.clear()
         for server in self._servers:
             server.close()
         self._servers.clear()

@@ -185,7 +185,7 @@ class Broker:
         )
         handlers = of_known(tables, {c: h for part in parts for c, h in part.handlers().items()})
         handlers = self._guarded(handlers, membership)
-        ports = Ports(config)
+        ports = Ports(config, shares=contained)
         self._lent = group, send_back
         await ports.bind(handlers, group, bounds)
         try:
