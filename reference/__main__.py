@@ -1,6 +1,7 @@
-"""Run one node: ``python -m maxq.reference {namesrv,controller,broker} --config FILE``.
+"""Run one node: ``python -m maxq.reference {namesrv,controller,broker,container} --config FILE``.
 
-FILE is a properties file with RocketMQ's own keys. SIGTERM and SIGINT stop the node cleanly: it
+FILE is a properties file with RocketMQ's own keys; that of a container names the files of its
+brokers. SIGTERM and SIGINT stop the node cleanly: it
 says goodbye and syncs. Exit codes: 0 stopped as asked, 1 failed, 2 wrong arguments or settings.
 """
 
@@ -12,31 +13,39 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from maxq.reference import mutants
 from maxq.reference.broker.server import Broker
 from maxq.reference.config import (
     ROLES,
     BrokerConfig,
     ConfigError,
+    ContainerConfig,
     ControllerConfig,
     NamesrvConfig,
     NodeConfig,
+    parse_config,
+    render_config,
 )
+from maxq.reference.container.server import Container
 from maxq.reference.controller.server import Controller
 from maxq.reference.host import Host, RealHost
 from maxq.reference.namesrv.server import Namesrv
-from maxq.reference.node import Joined, Node
+from maxq.reference.node import Joined, Node, describe, is_our_bug, owner_of
 from maxq.reference.node_file import parse_node
-from maxq.reference.records import InvariantViolation
+from maxq.reference.wire.files import encode_properties
 
 
-def make_node(configs: Sequence[NodeConfig], host: Host, *, mutant: str = "") -> Node:
+def make_node(
+    configs: Sequence[NodeConfig], host: Host, *, mutant: str = "", file: str = ""
+) -> Node:
     """Make the node that a file describes, as `parse_node` reads it. Raises ConfigError."""
-    nodes = [_node(config, host, mutant) for config in configs]
+    nodes = [_node(config, host, mutant, file) for config in configs]
     return nodes[0] if len(nodes) == 1 else Joined(nodes)
 
 
-def _node(config: NodeConfig, host: Host, mutant: str) -> Node:
+def _node(config: NodeConfig, host: Host, mutant: str, file: str) -> Node:
     match config:
         case NamesrvConfig():
             return Namesrv(config, host)
@@ -44,6 +53,8 @@ def _node(config: NodeConfig, host: Host, mutant: str) -> Node:
             return Controller(config, host)
         case BrokerConfig():
             return Broker(config, host, mutant=mutant)
+        case ContainerConfig():
+            return Container(config, host, file=file, mutant=mutant)
     raise TypeError(f"no node for {type(config).__name__}")
 
 
@@ -51,10 +62,39 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Read a node's command line; exits with 2 on a wrong one."""
     parser = argparse.ArgumentParser(prog="python -m maxq.reference", description=__doc__)
     parser.add_argument("role", choices=sorted(ROLES))
-    parser.add_argument("--config", required=True, metavar="FILE", help="properties file")
+    parser.add_argument("-c", "--config", required=True, metavar="FILE", help="properties file")
     parser.add_argument("--seed", type=int, help="seed of the node's randomness")
     parser.add_argument("--mutant", default="", help="run a seeded bug (for testing checkers)")
-    return parser.parse_args(argv)
+    of = parser.add_argument_group("of a container, as RocketMQ's mqbrokercontainer has them")
+    instead = "instead of what its file says"
+    of.add_argument("-b", "--broker-config-paths", metavar="FILE:FILE", help=instead)
+    of.add_argument("-n", "--namesrv-addr", metavar="HOST:PORT;…", help=instead)
+    of.add_argument("-p", "--print-config", action="store_true", help="print its settings, and end")
+    of.add_argument(
+        "-m", "--print-important", action="store_true", help="the same, of namesrvAddr alone"
+    )
+    args = parser.parse_args(argv)
+    given = (args.broker_config_paths, args.namesrv_addr, args.print_config, args.print_important)
+    if any(given) and args.role != "container":
+        parser.error("-b, -n, -p and -m are a container's")
+    return args
+
+
+def as_given(config: NodeConfig, args: argparse.Namespace) -> NodeConfig:
+    """A container's settings with what its command line says instead. Raises ConfigError."""
+    said = {"brokerConfigPaths": args.broker_config_paths, "namesrvAddr": args.namesrv_addr}
+    given = {key: value for key, value in said.items() if value is not None}
+    if not isinstance(config, ContainerConfig) or not given:
+        return config
+    checked, _ = parse_config(ContainerConfig, encode_properties(given), "command line")
+    names = {f.encode_name: f.name for f in msgspec.structs.fields(checked)}
+    return msgspec.structs.replace(config, **{names[k]: getattr(checked, names[k]) for k in given})
+
+
+def shown(config: NodeConfig, *, important: bool) -> str:
+    """Settings as properties text; of the important ones RocketMQ marks one that we have."""
+    lines = render_config(config).splitlines(keepends=True)
+    return "".join(line for line in lines if not important or line.startswith("namesrvAddr="))
 
 
 async def run_until_signal(node: Node, host: Host) -> None:
@@ -72,7 +112,11 @@ async def run_until_signal(node: Node, host: Host) -> None:
         if isinstance(error, OSError):
             host.log("node.trouble", why=str(context.get("message")), error=describe(error))
             return
-        broken.append(error if isinstance(error, BaseException) else RuntimeError(str(context)))
+        failure = error if isinstance(error, BaseException) else RuntimeError(str(context))
+        if (fail := owner_of(context)) is not None:
+            fail(failure)
+            return
+        broken.append(failure)
         task.cancel()
 
     loop.set_exception_handler(on_failure)
@@ -88,11 +132,15 @@ def main(argv: list[str]) -> int:
     host = RealHost(seed=args.seed)
     mutant: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     try:
-        content = Path(args.config).read_bytes()
-        configs, warnings = parse_node(args.role, content, args.config)
+        file = str(Path(args.config).absolute())
+        configs, warnings = parse_node(args.role, Path(file).read_bytes(), args.config)
+        configs = tuple(as_given(config, args) for config in configs)
+        if args.print_config or args.print_important:
+            print(shown(configs[0], important=args.print_important), end="")
+            return 0
         if args.mutant:
             mutant = mutants.load(args.mutant)
-        node = make_node(configs, host, mutant=args.mutant)
+        node = make_node(configs, host, mutant=args.mutant, file=file)
     except (ConfigError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -107,20 +155,6 @@ def main(argv: list[str]) -> int:
         print(f"error: {describe(error)}", file=sys.stderr)
         return 1
     return 0
-
-
-def is_our_bug(error: BaseException) -> bool:
-    """Whether an `InvariantViolation` is among what went wrong, also inside a task group."""
-    if isinstance(error, BaseExceptionGroup):
-        return any(is_our_bug(e) for e in error.exceptions)
-    return isinstance(error, InvariantViolation)
-
-
-def describe(error: BaseException) -> str:
-    """One line for an error, also for one inside a task group."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(describe(e) for e in error.exceptions)
-    return f"{type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

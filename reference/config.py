@@ -238,11 +238,21 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
         return self.store_path_epoch_file or f"{self.store_path_root_dir}/epochFileCheckpoint"
 
 
+class ContainerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
+    """Settings of a broker container (RIP-31); those of its brokers are in files of their own."""
+
+    listen_port: Annotated[int, Meta(ge=3, le=65535)] = 10811  # P-2 is a port as well
+    namesrv_addr: str = ""  # ip:port;ip:port, of all its brokers
+    broker_config_paths: str = ""  # file:file
+    config_black_list: str = "configBlackList;brokerConfigPaths"  # key;key that no request changes
+
+
 C = TypeVar("C", bound=NodeConfig)
 ROLES: dict[str, type[NodeConfig]] = {
     "namesrv": NamesrvConfig,
     "controller": ControllerConfig,
     "broker": BrokerConfig,
+    "container": ContainerConfig,
 }
 
 

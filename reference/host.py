@@ -22,6 +22,7 @@ import fcntl
 import os
 import random
 import socket
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -116,12 +117,25 @@ class Disk(Protocol):
         """Make creations, renames and removals in `folder` durable, and its own name."""
         ...
 
-    def lock(self, path: str) -> None:
-        """Hold `path` exclusively until this node dies.
+    def read(self, path: str, bytes_max: int) -> bytes:
+        """Read all of a regular file, which may be another's: it need not be writable.
 
         Raises:
-            BlockingIOError: another live node holds it.
+            FileNotFoundError, IsADirectoryError, PermissionError: as they say.
+            OSError: it is no regular file (EINVAL), or longer than `bytes_max` (EFBIG).
         """
+        ...
+
+    def lock(self, path: str) -> None:
+        """Hold `path` exclusively until `unlock`, or until this process dies.
+
+        Raises:
+            BlockingIOError: another live node holds it, be it of this process.
+        """
+        ...
+
+    def unlock(self, path: str) -> None:
+        """Let go of a path that this node has locked."""
         ...
 
 
@@ -244,7 +258,7 @@ class RealDisk:
     def __init__(self, thread: ThreadPoolExecutor) -> None:
         self._thread = thread
         self._rooted: set[str] = set()  # folders whose own names this process made durable
-        self._locks: list[int] = []  # kept open: the kernel drops the lock with the process
+        self._locks: dict[str, int] = {}  # kept open: the kernel drops a lock with its descriptor
 
     def open(self, path: str, *, create: bool = False) -> File:
         return RealFile(path, create=create, thread=self._thread)
@@ -276,6 +290,21 @@ class RealDisk:
         await asyncio.shield(work)
         self._rooted.add(folder)
 
+    def read(self, path: str, bytes_max: int) -> bytes:
+        if "\0" in path:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+        # Without O_NONBLOCK a pipe would hold this node up until somebody writes to it.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            mode = os.fstat(fd).st_mode
+            if not stat.S_ISREG(mode):
+                number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+                raise OSError(number, os.strerror(number), path)
+            content = file.read(bytes_max + 1)
+        if len(content) > bytes_max:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        return content
+
     def lock(self, path: str) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -287,7 +316,10 @@ class RealDisk:
         except OSError:
             os.close(fd)
             raise
-        self._locks.append(fd)
+        self._locks[path] = fd
+
+    def unlock(self, path: str) -> None:
+        os.close(self._locks.pop(path))
 
 
 def _sync_fd(fd: int) -> None:

@@ -4,6 +4,7 @@ Units: seconds. Source: docs/spec/acting-master.md 1.8, 7.
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from maxq.reference.names import GROUP_TOPIC_PREFIX
 from maxq.reference.records import RemoteProtocolError
@@ -18,6 +19,11 @@ TIMEOUT_S = 3.0
 # Of the question alone, less than of all: a call that times out closes its connection, and one that
 # is cancelled does not. One that a cut has left hanging is not to be asked again.
 CALL_TIMEOUT_S = 2.5
+
+
+def preferred(namesrvs: Sequence[str], answered: str) -> list[str]:
+    """Name servers in the order in which they are asked: the one that has answered last first."""
+    return sorted(namesrvs, key=lambda namesrv: namesrv != answered)
 
 
 async def members_of(

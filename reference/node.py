@@ -6,11 +6,15 @@ timeouts, connections and servers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar
 
+from maxq.reference.records import InvariantViolation
 from maxq.reference.rpc import Connection, Handler, Reply, refuse
 from maxq.reference.wire.frame import Frame
+
+T = TypeVar("T")
 
 
 class Node(Protocol):
@@ -19,6 +23,32 @@ class Node(Protocol):
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until cancelled; `ready` is called once requests are answered."""
         ...
+
+
+# Who answers for what fails in a callback that no task awaits; None: the whole process.
+OWNER: ContextVar[Callable[[BaseException], None] | None] = ContextVar("owner", default=None)
+
+
+def owner_of(context: Mapping[str, object]) -> Callable[[BaseException], None] | None:
+    """Who answers for a callback that failed, of what asyncio's exception handler is given."""
+    handle = context.get("handle")
+    # What a protocol raises is reported from within; a handle's failure after it was left.
+    of = getattr(handle, "_context", None)
+    return OWNER.get() if of is None else of.get(OWNER)
+
+
+def is_our_bug(error: BaseException) -> bool:
+    """Whether an `InvariantViolation` is among what went wrong, also inside a task group."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_our_bug(e) for e in error.exceptions)
+    return isinstance(error, InvariantViolation)
+
+
+def describe(error: BaseException) -> str:
+    """One line for an error, also for one inside a task group."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe(e) for e in error.exceptions)
+    return f"{type(error).__name__}: {error}"
 
 
 class Joined:
@@ -56,6 +86,25 @@ def dispatcher(handlers: Mapping[int, Handler]) -> Handler:
         return handlers.get(request.code, refuse)(request, connection)
 
     return handle
+
+
+async def as_task_of(group: asyncio.TaskGroup, work: Coroutine[Any, Any, T]) -> T | None:
+    """Have work done in another task group, whose failure a failure of it is; None if it failed, or
+    that group has ended."""
+    try:
+        task = group.create_task(work)
+    except RuntimeError:  # it is ending
+        work.close()
+        return None
+    done: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+
+    def finish(task: asyncio.Task[T]) -> None:
+        if not done.done():
+            failed = task.cancelled() or task.exception() is not None
+            done.set_result(None if failed else task.result())
+
+    task.add_done_callback(finish)
+    return await done
 
 
 async def every(period_s: float, work: Callable[[], Awaitable[None] | None]) -> None:

@@ -43,7 +43,7 @@ def parse_node(role: str, content: bytes, file: str) -> tuple[tuple[NodeConfig, 
         return embedding
     config, warnings = parse_config(kind, content, file)
     if isinstance(config, BrokerConfig):
-        warnings = [*warnings, *_check_broker(config, content, file)]
+        warnings = [*warnings, *check_broker(config, content, file)]
     return (config,), warnings
 
 
@@ -58,8 +58,8 @@ def _with_controller(content: bytes, file: str) -> tuple[tuple[NodeConfig, ...],
     return (namesrv, controller), list(dict.fromkeys([*warnings, *more]))
 
 
-def _check_broker(config: BrokerConfig, content: bytes, file: str) -> list[str]:
-    """Refuse settings that exclude each other; returns what is without effect."""
+def check_broker(config: BrokerConfig, content: bytes, file: str) -> list[str]:
+    """Refuse settings of a broker that exclude each other; returns what is without effect."""
     lines = {entry.key: (entry.line, entry.value) for entry in decode_properties(content)}
     if config.enable_controller_mode:
         if not config.controller_addr.strip(";"):

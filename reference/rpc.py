@@ -19,6 +19,7 @@ Source: RocketMQ ``NettyRemotingAbstract``; answers to unknown codes and failed 
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
@@ -77,7 +78,10 @@ class Connection(asyncio.Protocol):
         bounds: "Bounds[Connection]",
         *,
         accepted: bool = False,
+        turns: "Turns | None" = None,
     ) -> None:
+        self._turns = turns
+        self._queued = 0  # requests that wait for their turn
         self._group = group
         self._bounds = bounds
         self._handler = handler
@@ -178,8 +182,31 @@ class Connection(asyncio.Protocol):
                 waiting = self._waiting.pop(frame.opaque, None)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(frame)
-            else:
+            elif self._turns is None:
                 self._serve(frame)
+            else:
+                self._queued += 1
+                self._turns.put(self, frame)
+        if self._queued:
+            self._read_or_rest()
+
+    def take_turn(self, request: Frame) -> None:
+        """Serve a request for which the turn has come."""
+        self._queued -= 1
+        self._serve(request)
+        if not self._queued:
+            self._read_or_rest()
+
+    def _read_or_rest(self) -> None:
+        """Read no more while requests wait for their turn. Nor from a peer that does not read its
+        answers: it gets no more requests served. Only the accepting side may do so: if both did,
+        each could wait for ever for the other to read."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._queued or (self._unread and self._accepted):
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _note_half(self, *, ended: bool) -> None:
         """Count what is there of a frame that has not ended, and give it its time."""
@@ -198,6 +225,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._turns is not None:  # what it said last counts, and before the end of it does
+            for request in self._turns.taken(self):
+                self.take_turn(request)
         self._bounds.half.hold(self, 0)
         self._bounds.unread.hold(self, 0)
         if self._late is not None:
@@ -213,16 +243,12 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._unread = True
-        # A peer that does not read its answers gets no more requests served. Only the accepting
-        # side may do so: if both did, each could wait for ever for the other to read.
-        if self._accepted and self._transport is not None:
-            self._transport.pause_reading()
+        self._read_or_rest()
 
     def resume_writing(self) -> None:
         self._unread = False
         self._bounds.unread.hold(self, 0)
-        if self._accepted and self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._read_or_rest()
 
     def _serve(self, request: Frame) -> None:
         if self._in_flight >= IN_FLIGHT_MAX:
@@ -252,11 +278,7 @@ class Connection(asyncio.Protocol):
 
     async def _finish(self, request: Frame, result: Awaitable[Reply]) -> None:
         try:
-            reply = await result
-        except InvariantViolation:
-            raise  # our bug: the task group dies with it, and so does the node
-        except Exception as error:
-            reply = request.answer(SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+            reply = await answered(request, result)
         finally:
             self._in_flight -= 1
         self._reply(request, reply)
@@ -269,6 +291,55 @@ class Connection(asyncio.Protocol):
         except LocalProtocolError as error:  # longer than a frame, as an echo of the request can be
             data = encode(request.answer(SYSTEM_ERROR, f"answer cannot be written: {error}"))
         self._send(self._transport, data)
+
+
+class Turns:
+    """Requests of one node that wait for their turn, where several share an event loop.
+
+    Of each node one is served at a time. The loop carries out what is due in the order in which it
+    became so: each of the others has its turn before the next.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Connection, Frame]] = deque()
+        self._due = False
+
+    def put(self, connection: Connection, request: Frame) -> None:
+        """A request has come."""
+        self._waiting.append((connection, request))
+        self._call()
+
+    def taken(self, connection: Connection) -> list[Frame]:
+        """Take out what waits of one connection."""
+        found = [request for of, request in self._waiting if of is connection]
+        self._waiting = deque(w for w in self._waiting if w[0] is not connection)
+        return found
+
+    def clear(self) -> None:
+        """Serve no more of them."""
+        self._waiting.clear()
+
+    def _call(self) -> None:
+        if self._waiting and not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        self._due = False
+        if self._waiting:
+            connection, request = self._waiting.popleft()
+            connection.take_turn(request)
+        self._call()
+
+
+async def answered(request: Frame, work: Awaitable[Reply]) -> Reply:
+    """What a handler answers; where it fails, the protocol's own answer to that."""
+    try:
+        return await work
+    except InvariantViolation:
+        raise  # our bug: the task group dies with it, and so does the node
+    except Exception as error:
+        return request.answer(SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
 
 def assert_transport(transport: asyncio.BaseTransport) -> None:
@@ -352,9 +423,10 @@ async def serve(
     *,
     group: asyncio.TaskGroup,
     bounds: Bounds[Connection] | None = None,
+    turns: Turns | None = None,
 ) -> Server:
     """Listen on ``host:port`` and answer requests with `handler`; without `bounds` all connections
-    of this port share their own.
+    of this port share their own. Without `turns` requests are served as they are read.
 
     Raises:
         OSError: the address is taken or not this machine's.
@@ -363,7 +435,7 @@ async def serve(
     shared = bounds or Bounds()
 
     def accept() -> Connection:
-        connection = Connection(group, handler, shared, accepted=True)
+        connection = Connection(group, handler, shared, accepted=True, turns=turns)
         server.accepted_count += 1
         connection.serial = server.accepted_count
         server.connections[connection] = None

@@ -46,13 +46,16 @@ class Settings(Generic[C]):
 
         Raises:
             UpdateRefused: it is too long, or a key is unknown, has a wrong value, or cannot be
-                changed.
+                changed, or is named twice.
             RemoteProtocolError: it is no properties text.
         """
         if len(content) > UPDATE_BYTES_MAX:
             why = f"settings of {len(content)} bytes, at most {UPDATE_BYTES_MAX}"
             raise UpdateRefused(ResponseCode.INVALID_PARAMETER, why)
-        keys = {entry.key: None for entry in decode_properties(content)}
+        named = [entry.key for entry in decode_properties(content)]
+        keys = dict.fromkeys(named)
+        if twice := sorted({key for key in keys if named.count(key) > 1}):
+            raise UpdateRefused(ResponseCode.INVALID_PARAMETER, f"named twice: {', '.join(twice)}")
         if self._black_list & keys.keys():
             raise UpdateRefused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
         try:

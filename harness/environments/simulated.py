@@ -36,7 +36,8 @@ from maxq.harness.simulation.network import Rule
 from maxq.harness.simulation.oracle.oracle import Oracle
 from maxq.harness.simulation.world import SimHost, SimMachine, World
 from maxq.reference import mutants
-from maxq.reference.__main__ import describe, is_our_bug, make_node, parse_arguments
+from maxq.reference.__main__ import make_node, parse_arguments
+from maxq.reference.node import describe, is_our_bug
 from maxq.reference.node_file import parse_node
 from maxq.reference.rpc import Dial, Wired
 
@@ -95,7 +96,7 @@ class SimulatedMachine:
         try:
             content = self._machine.disk.open(args.config)
             configs, _ = parse_node(args.role, content.pread(content.size(), 0), args.config)
-            node = make_node(configs, host, mutant=args.mutant)
+            node = make_node(configs, host, mutant=args.mutant, file=args.config)
             if self._oracle is not None:
                 self._oracle.attach(process.loop, self._machine, node)
             with contextlib.suppress(asyncio.CancelledError):

@@ -10,6 +10,9 @@ that acts does instead is in `acting_services`.
 import asyncio
 import contextlib
 from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
 
 from maxq.reference import rpc
 from maxq.reference.bounds import Bounds
@@ -26,18 +29,21 @@ from maxq.reference.broker.client_calls.offsets import Offsets
 from maxq.reference.broker.client_calls.pulls import Pulls
 from maxq.reference.broker.client_calls.schedule import TICK_S as DELIVERY_TICK_S
 from maxq.reference.broker.client_calls.schedule import Schedule
-from maxq.reference.broker.client_calls.send_back import SendBack
+from maxq.reference.broker.client_calls.send_back import SendBack, TakeBack
 from maxq.reference.broker.client_calls.sends import Sends
 from maxq.reference.broker.client_calls.slave_refusals import refusing, refusing_isolated
 from maxq.reference.broker.client_calls.transactions import Transactions
 from maxq.reference.broker.escape.acting_services import TICK_S as ACTING_TICK_S
 from maxq.reference.broker.escape.acting_services import ActingServices
+from maxq.reference.broker.escape.escape import Target
 from maxq.reference.broker.locks.lock_quorum import Locks
 from maxq.reference.broker.membership.controlled import ControlledMembership
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.membership.metadata import Metadata, of_known
 from maxq.reference.broker.membership.metadata_sync import TICK_S, MetadataSync
+from maxq.reference.broker.membership.namesrvs import addresses_of
 from maxq.reference.broker.membership.pairs import PairMembership
+from maxq.reference.broker.ports import Ports
 from maxq.reference.broker.store.cleaner import Cleaner
 from maxq.reference.broker.store.metrics import SAMPLE_S
 from maxq.reference.broker.store.pool import Commits
@@ -45,20 +51,45 @@ from maxq.reference.broker.store.store import Store, Unflushed
 from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
-from maxq.reference.node import dispatcher, every, now_ns
-from maxq.reference.rpc import Handler
+from maxq.reference.node import as_task_of, every, now_ns
+from maxq.reference.records import some
+from maxq.reference.rpc import Handler, Reply, answered
 from maxq.reference.settings import Settings
-from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import SendBackRequest
+from maxq.reference.wire.message import Message
+from maxq.reference.wire.route import PERM_WRITE
 
 STOP_TIMEOUT_S = 5.0
-# What the fast port (P-2) does not serve, as in RocketMQ.
-SLOW_CODES = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+NO_NEIGHBOUR = "the master along with this broker has ended"
+
+
+class Neighbours(Protocol):
+    """The other brokers of a broker's container, as far as they store what it cannot."""
+
+    def target(self, topic: str, queue_id: int) -> Target | None:
+        """That queue at a master; None if no master here takes messages of it."""
+        ...
+
+    def taker(self) -> TakeBack | None:
+        """Where what a consumer sends back is stored; None if no master is here."""
+        ...
 
 
 class Broker:
     """One broker node."""
 
-    def __init__(self, config: BrokerConfig, host: Host, *, mutant: str = "") -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        host: Host,
+        *,
+        mutant: str = "",
+        neighbours: Neighbours | None = None,
+    ) -> None:
+        self._neighbours = neighbours
+        self._lent: tuple[asyncio.TaskGroup, SendBack] | None = None  # while it serves
         self._config = config
         self._host = host
         self._mutant = mutant
@@ -89,20 +120,23 @@ class Broker:
         self._tables.permission = config.broker_permission
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Serve until cancelled; then say goodbye and sync.
+        """Serve until cancelled; then say goodbye and sync. Once this has ended nothing of the
+        broker is left in the process: no port, no connection, no lock of its store.
 
         Raises:
             CorruptLog, CorruptTable, IdentityError: files that must not be used.
             BlockingIOError: another broker uses the store.
         """
-        self._store.recover()
-        self._tables.load(self._store.queue_counts())
-        await self._sync_recovered()
-        self._host.log("broker.recovered", end=self._store.end)
         try:
+            for _ in self._store.recovering():
+                await asyncio.sleep(0)
+            self._tables.load(self._store.queue_counts())
+            await self._sync_recovered()
+            self._host.log("broker.recovered", end=self._store.end)
             async with asyncio.TaskGroup() as group:
                 await self._serve(group, ready)
         finally:
+            self._lent = None
             self._store.close()
 
     async def _sync_recovered(self) -> None:
@@ -131,13 +165,15 @@ class Broker:
         heartbeats = Heartbeats(settings, tables, topics, clients)
         schedule = Schedule(host, store, tables, membership, config.delay_levels())
         transactions = Transactions(config, host, store, tables, membership, topics, clients)
+        contained = self._neighbours is not None
+        send_back = SendBack(settings, host, store, tables, membership, topics, self._taker)
         parts = (
             Sends(settings, host, store, tables, membership, topics, is_ordered=locks.is_held),
-            Pulls(settings, store, tables, membership, topics, clients),
+            Pulls(settings, store, tables, membership, topics, clients, contained=contained),
             heartbeats,
             transactions,
             locks,
-            SendBack(settings, host, store, tables, membership, topics),
+            send_back,
             Admin(settings, host, store, tables, membership, schedule, mutant=self._mutant),
             TopicAdmin(config, store, tables, membership),
             GroupAdmin(config, store, tables, clients),
@@ -149,32 +185,30 @@ class Broker:
         )
         handlers = of_known(tables, {c: h for part in parts for c, h in part.handlers().items()})
         handlers = self._guarded(handlers, membership)
-        fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
-        bind, port = self._config.bind_address, self._config.listen_port
-        servers = [
-            await rpc.serve(bind, port, dispatcher(handlers), group=group, bounds=bounds),
-            await rpc.serve(bind, port - 2, dispatcher(fast), group=group, bounds=bounds),
-        ]
-        self._keep_writing(group)
-        group.create_task(every(DELIVERY_TICK_S, schedule.tick))
-        group.create_task(every(SAMPLE_S, lambda: store.metrics.sample(now_ns())))
-        group.create_task(every(10.0, heartbeats.expire))
-        group.create_task(every(10.0, locks.expire))
-        group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
-        self._copy_tables(group, pool, membership)
-        self._serve_for_master(group, pool, membership)
-        if locks.polls:
-            group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
-        self._host.log("broker.started", name=self._config.broker_name, port=port)
-        await self._clean(group, membership, ready)
+        ports = Ports(config, shares=contained)
+        self._lent = group, send_back
+        await ports.bind(handlers, group, bounds)
         try:
-            await membership.run(group)
+            self._keep_writing(group)
+            group.create_task(every(DELIVERY_TICK_S, schedule.tick))
+            group.create_task(every(SAMPLE_S, lambda: store.metrics.sample(now_ns())))
+            group.create_task(every(10.0, heartbeats.expire))
+            group.create_task(every(10.0, locks.expire))
+            group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
+            self._copy_tables(group, pool, membership)
+            self._serve_for_master(group, pool, membership)
+            if locks.polls:
+                group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
+            self._host.log("broker.started", name=config.broker_name, port=config.listen_port)
+            await self._clean(group, membership, ready)
+            await membership.run(group, ports.ha)
         finally:
-            for server in servers:
-                server.close()
-            await self._goodbye(membership)
-            locks.close()
-            pool.close()
+            ports.close()
+            try:
+                await self._goodbye(membership)
+            finally:
+                locks.close()
+                pool.close()
 
     def _keep_writing(self, group: asyncio.TaskGroup) -> None:
         """Write to the disk what is new, now and then."""
@@ -206,16 +240,61 @@ class Broker:
         if not self._config.enable_slave_acting_master:
             return handlers
         recalls = self._config.recall_message_enable
-        return refusing_isolated(refusing(handlers, membership, recalls=recalls), membership)
+        takes_back = lambda: self._taker() is not None  # noqa: E731 - a question
+        refused = refusing(handlers, membership, recalls=recalls, takes_back=takes_back)
+        return refusing_isolated(refused, membership)
+
+    # In a container.
+
+    def _taker(self) -> TakeBack | None:
+        return None if self._neighbours is None else self._neighbours.taker()
+
+    def target(self, topic: str, queue_id: int) -> Target | None:
+        """A queue of this broker, for a neighbour that has to store a message elsewhere; None if it
+        is not master now, or the queue is not there or takes nothing."""
+        known = self._tables.topics.get(topic)
+        if not self.leads or known is None or not known.perm & PERM_WRITE:
+            return None
+        name, address = self._config.broker_name, some(self.membership, "it leads").address
+        queues = known.write_queue_nums
+        if queue_id >= queues or not self._tables.permission & PERM_WRITE:
+            return None
+        return Target(broker_name=name, address=address, queues=queues, queue_id=queue_id)
+
+    def reach(self, namesrv_addr: str) -> None:
+        """Have these name servers list it from now on, and no others."""
+        self._config = msgspec.structs.replace(self._config, namesrv_addr=namesrv_addr)
+        if self._lent is not None:
+            membership = some(self.membership, "it serves")
+            rpc.spawn(self._lent[0], membership.reach(addresses_of(namesrv_addr)))
+
+    @property
+    def leads(self) -> bool:
+        """Whether it serves as a master now, and has its group's tables."""
+        return self._lent is not None and some(self.membership, "it serves").role == "master"
+
+    async def take_back(self, request: Frame, h: SendBackRequest, original: Message) -> Reply:
+        """Store a copy of what a consumer sends back to a neighbour that is a slave. It is done in
+        a task of this broker: what fails there is this one's failure."""
+        if self._lent is None:
+            return request.answer(ResponseCode.SYSTEM_ERROR, NO_NEIGHBOUR)
+        group, send_back = self._lent
+        answer = await as_task_of(
+            group, answered(request, send_back.take_back(request, h, original))
+        )
+        return answer or request.answer(ResponseCode.SYSTEM_ERROR, NO_NEIGHBOUR)
 
     def _serve_for_master(
         self, group: asyncio.TaskGroup, pool: rpc.Pool, membership: Membership
     ) -> None:
         """Deliver and settle elsewhere what waits here, while this slave acts for its master."""
         config = self._config
-        if config.enable_slave_acting_master and config.enable_remote_escape:
+        neighbours = self._neighbours
+        escapes = config.enable_remote_escape or neighbours is not None
+        if config.enable_slave_acting_master and escapes:
+            local = None if neighbours is None else neighbours.target
             services = ActingServices(
-                config, self._host, self._store, self._tables, membership, pool, group
+                config, self._host, self._store, self._tables, membership, pool, group, local
             )
             group.create_task(every(ACTING_TICK_S, services.tick))
 

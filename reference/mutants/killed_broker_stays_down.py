@@ -21,19 +21,21 @@ MARK = "abort"  # RocketMQ's name of such a file, which it only logs
 @contextmanager
 def mutant() -> Iterator[None]:
     """Refuse a store that was not closed."""
-    honest, honest_close = Store.recover, Store.close
+    honest, honest_close = Store.recovering, Store.close
 
-    def recover(self: Store) -> None:
+    def recovering(self: Store) -> Iterator[None]:
         ran(__name__)
         if MARK in self._host.disk.list(self._root):
             diverged(__name__)
             raise CorruptLog(f"{self._root}/{MARK}: the store was not closed")
-        honest(self)
+        yield from honest(self)
         self._host.disk.open(f"{self._root}/{MARK}", create=True).close()
 
     def close(self: Store) -> None:
+        opened = self._locked
         honest_close(self)
-        self._host.disk.unlink(f"{self._root}/{MARK}")
+        if opened:
+            self._host.disk.unlink(f"{self._root}/{MARK}")
 
-    with replaced(Store, "recover", recover), replaced(Store, "close", close):
+    with replaced(Store, "recovering", recovering), replaced(Store, "close", close):
         yield

@@ -21,21 +21,21 @@ SOURCE = "RocketMQ 5.1.1 to 5.1.4, #7689 (docs/spec/controller-ha.md 6.4 (H18))"
 @contextmanager
 def mutant() -> Iterator[None]:
     """Index no record behind the watermark; fit what comes later in by its own offset."""
-    honest, honest_recover = Store._dispatch, Store.recover
-    recovering: list[Store] = []
+    honest, honest_recovering = Store._dispatch, Store.recovering
+    under_way: list[Store] = []
 
-    def recover(self: Store) -> None:
-        recovering.append(self)
+    def recovering(self: Store) -> Iterator[None]:
+        under_way.append(self)
         try:
-            honest_recover(self)
+            yield from honest_recovering(self)
         finally:
-            recovering.clear()
+            under_way.remove(self)
 
     def _dispatch(self: Store, message: Message, size: int) -> None:
         ran(__name__)
         known = self._watermark.sealed
         behind = known is not None and message.physical_offset + size > known.end
-        if recovering and behind:
+        if self in under_way and behind:
             diverged(__name__)
             return
         key = (message.topic, message.queue_id)
@@ -48,5 +48,5 @@ def mutant() -> Iterator[None]:
             self._visible[key] = self._visible.get(key, 0) + 1
         honest(self, message, size)
 
-    with replaced(Store, "recover", recover), replaced(Store, "_dispatch", _dispatch):
+    with replaced(Store, "recovering", recovering), replaced(Store, "_dispatch", _dispatch):
         yield

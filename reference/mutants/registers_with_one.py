@@ -23,8 +23,8 @@ def mutant() -> Iterator[None]:
 
     async def register_where_due(self: Namesrvs) -> None:
         ran(__name__)
-        told.update((id(self), n) for n in self._addresses[1:] if n in self._settled)
-        for namesrv in [n for n in self._addresses if (id(self), n) in told]:
+        told.update((id(self), n) for n in self.addresses[1:] if n in self._settled)
+        for namesrv in [n for n in self.addresses if (id(self), n) in told]:
             if namesrv not in self._settled:
                 diverged(__name__)
             self._due[namesrv] = float("inf")

@@ -113,6 +113,23 @@ class BrokerConfigResponse(Header):
     version: str
 
 
+# --- broker container ----------------------------------------------------------------------------
+
+
+class AddBrokerRequest(Header):
+    """902. A path on the container's machine."""
+
+    config_path: str | None = None
+
+
+class RemoveBrokerRequest(Header):
+    """903."""
+
+    broker_cluster_name: str
+    broker_name: str
+    broker_id: Int64
+
+
 # --- name server ---------------------------------------------------------------------------------
 
 

@@ -210,3 +210,28 @@ def test_a_partition_says_how_full_it_is(run: Run) -> None:
         fails(lambda: disk.usage(f"{folder}/none"), errno.ENOENT)
 
     run(case)
+
+
+def test_a_lock_is_let_go_and_can_be_had_again(run: Run) -> None:
+    """By whoever asks next, of this process or of another one."""
+
+    async def case(host: Host, folder: str) -> None:
+        path = f"{folder}/lock"
+        host.disk.lock(path)
+        host.disk.unlock(path)
+        host.disk.lock(path)
+        fails(lambda: host.disk.lock(path), errno.EWOULDBLOCK)
+
+    run(case)
+
+
+def test_a_file_of_another_is_read_whole_within_a_bound(run: Run) -> None:
+    async def case(host: Host, folder: str) -> None:
+        write(host.disk, f"{folder}/sub/f", b"content")
+        assert host.disk.read(f"{folder}/sub/f", 7) == b"content"
+        fails(lambda: host.disk.read(f"{folder}/sub/f", 6), errno.EFBIG)
+        fails(lambda: host.disk.read(f"{folder}/sub", 6), errno.EISDIR)
+        fails(lambda: host.disk.read(f"{folder}/none", 6), errno.ENOENT)
+        fails(lambda: host.disk.read(f"{folder}/sub/f/g", 6), errno.ENOTDIR)
+
+    run(case)

@@ -1,4 +1,4 @@
-"""What is fuzzed: a name server, a controller and two brokers, as real processes on 127.0.0.1.
+"""What is fuzzed: name server, controller, two brokers and a container, as processes on 127.0.0.1.
 
 Beside them runs one controller of a group of three, whose peers are played by the fuzzer: in the
 brokers' own group it would be right that nobody leads after what those say.
@@ -51,12 +51,15 @@ class FuzzCluster:
         self._folder = folder / "a" / "b" / "c" / "inner"
         self._folder.mkdir(parents=True)
         taken: set[int] = set()
-        names = ("n0", "c0", "b1", "b2", *fuzz_raft.PEERS, fuzz_raft.VICTIM)
+        names = ("n0", "c0", "b1", "b2", "k0", *fuzz_raft.PEERS, fuzz_raft.VICTIM)
         self._at = {name: free_port(rng, taken) for name in names}
         self.nodes: dict[str, NodeProcess] = {}
         self.ports = [
-            *(Port(name, self._at[name]) for name in ("n0", "c0", "b1", "b2", fuzz_raft.VICTIM)),
-            *(Port(name, self._at[name] - 2) for name in ("b1", "b2")),
+            *(
+                Port(name, self._at[name])
+                for name in ("n0", "c0", "b1", "b2", "k0", fuzz_raft.VICTIM)
+            ),
+            *(Port(name, self._at[name] - 2) for name in ("b1", "b2", "k0")),
             *(Port(name, self._at[name] + 1, "ha") for name in ("b1", "b2")),
             *(Port(name, self._at[name] + 1, "raft") for name in ("c0", fuzz_raft.VICTIM)),
         ]
@@ -69,7 +72,8 @@ class FuzzCluster:
         """
         settings = self._settings()
         for name, role in (("n0", "namesrv"), ("c0", "controller"), ("b1", "broker"),
-                           ("b2", "broker"), (fuzz_raft.VICTIM, "controller")):  # fmt: skip
+                           ("b2", "broker"), ("k0", "container"),
+                           (fuzz_raft.VICTIM, "controller")):  # fmt: skip
             node = NodeProcess(self._folder, role, name, settings[name])
             self.nodes[name] = node
             wait_until(node.started, f"{name} started", [node], START_S)
@@ -97,7 +101,10 @@ class FuzzCluster:
         trio = {n: f"{HOST}:{self._at[n]}" for n in (fuzz_raft.VICTIM, *fuzz_raft.PEERS)}
         alone = controller_settings(folder, fuzz_raft.GROUP, fuzz_raft.VICTIM, trio)
         brokers = {n: {**broker, **own[n]} for n in own}
-        return {"n0": namesrv, "c0": controller, **brokers, fuzz_raft.VICTIM: alone}
+        container = {"listenPort": self._at["k0"], "bindAddress": HOST,
+                     "namesrvAddr": f"{HOST}:{self._at['n0']}"}  # fmt: skip
+        return {"n0": namesrv, "c0": controller, **brokers, "k0": container,
+                fuzz_raft.VICTIM: alone}  # fmt: skip
 
     def dead(self) -> list[str]:
         """Nodes that have ended, with the ends of what they said."""

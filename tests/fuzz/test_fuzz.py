@@ -23,4 +23,4 @@ def test_every_node_lives_serves_others_and_starts_again(tmp_path: Path, seed: i
     finally:
         cluster.stop()
     assert found.faults == []
-    assert len(found.frames) == 10  # every port was sent something, and stories were performed
+    assert len(found.frames) == 11  # every port was sent something, and stories were performed

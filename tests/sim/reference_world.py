@@ -24,6 +24,7 @@ T = TypeVar("T")
 NAMESRV, CONTROLLER = "198.18.0.16:9876", "198.18.0.32:9878"
 BROKER = "198.18.0.48:10911"  # of machine b1
 SECOND_NS = 1_000_000_000
+FILE = "/etc/node.conf"  # of what a machine's process was started with
 ADDRESSES = {"namesrv": 16, "controller": 32, "b1": 48, "b2": 64, "b3": 80, "relay": 96}
 
 NAMESRV_CONF = {"listenPort": "9876", "scanNotActiveBrokerInterval": "1000"}
@@ -89,11 +90,17 @@ class Cluster:
     def logged(self, name: str, trace: str) -> int:
         return sum(entry[1] == trace for entry in self.machines[name].log)
 
-    def start(self, name: str, role: str, settings: Mapping[str, str], mutant: str = "") -> Process:
+    def write(self, name: str, path: str, settings: Mapping[str, str]) -> bytes:
+        """Put a file of settings onto a machine."""
         text = "".join(f"{k}={v}\n" for k, v in settings.items()).encode()
-        configs, _ = parse_node(role, text, "node.conf")
+        self.machines[name].disk.install(path, text)
+        return text
+
+    def start(self, name: str, role: str, settings: Mapping[str, str], mutant: str = "") -> Process:
+        text = self.write(name, FILE, settings)
+        configs, _ = parse_node(role, text, FILE)
         loop, host = self.world.process(self.machines[name])
-        node = make_node(configs, host, mutant=mutant)
+        node = make_node(configs, host, mutant=mutant, file=FILE)
         self.oracle.attach(loop, self.machines[name], node)
         process = Process(loop, loop.create_task(asyncio.sleep(0)), node)
         process.task = loop.create_task(node.run(lambda: setattr(process, "ready", True)))

@@ -17,6 +17,7 @@ from maxq.harness.simulation.loop import SimLoop
 from maxq.harness.simulation.world import SimMachine, World
 from maxq.reference.broker.replication import ha_master_events as master
 from maxq.reference.broker.replication.epochs import EpochFile
+from maxq.reference.broker.replication.ha_link import HaPort
 from maxq.reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
 from maxq.reference.broker.replication.replication import Replication
 from maxq.reference.broker.replication.sync_state_set import ProposeSyncStateSet
@@ -170,7 +171,12 @@ class Node:
         )
         await replication.recover(PhyOffset(0))
         async with asyncio.TaskGroup() as group:
-            await replication.run(group, host, port)
+            ha_port = HaPort()
+            await ha_port.bind(host, port)
+            try:
+                await replication.run(group, ha_port)
+            finally:
+                ha_port.close()
 
     async def send(self, text: str) -> str:
         """Append a record, wait for the replicas; returns why it failed, or nothing."""

@@ -41,14 +41,16 @@ def free_port(rng: random.Random, taken: set[int]) -> int:
 class NodeProcess:
     """One of our nodes as a real process, its words in a file."""
 
-    def __init__(self, folder: Path, role: str, name: str, settings: dict[str, object]) -> None:
+    def __init__(
+        self, folder: Path, role: str, name: str, settings: dict[str, object], *more: str
+    ) -> None:
         self.role, self.name = role, name
         self.log = folder / f"{name}.log"
         config = folder / f"{name}.conf"
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "maxq.reference", role, "--config", str(config)],
+                [sys.executable, "-m", "maxq.reference", role, "--config", str(config), *more],
                 cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 

@@ -22,7 +22,7 @@ from maxq.harness.simulation.loop import SimLoop
 from maxq.harness.simulation.oracle.oracle import Oracle
 from maxq.harness.simulation.world import World
 from maxq.harness.targets.reference import ReferenceTarget
-from maxq.reference.__main__ import describe, make_node
+from maxq.reference.__main__ import make_node
 from maxq.reference.broker.membership.identity import IdentityError
 from maxq.reference.broker.replication.epochs import CorruptEpochs
 from maxq.reference.broker.server import Broker
@@ -31,6 +31,7 @@ from maxq.reference.broker.store.store import Store
 from maxq.reference.broker.store.topics import CorruptTable
 from maxq.reference.broker.store.watermark import CorruptWatermark
 from maxq.reference.controller.server import Controller
+from maxq.reference.node import describe
 from maxq.reference.node_file import parse_node
 from maxq.reference.raft.storage import CorruptRaftLog
 from maxq.reference.raft.watermark import ForeignRaftLog

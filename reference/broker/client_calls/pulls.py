@@ -45,7 +45,10 @@ class Pulls:
         membership: Membership,
         topics: MadeTopics,
         clients: Clients,
+        *,
+        contained: bool = False,
     ) -> None:
+        self._contained = contained
         self._settings = settings
         self._store = store
         self._tables = tables
@@ -163,7 +166,7 @@ class Pulls:
 
     def _suggested(self, h: headers.PullRequest, found: pull.Found) -> int:
         group, me = self._tables.groups.get(h.consumer_group), self._membership
-        if group is None or not self._config.slave_read_enable:
+        if group is None or self._contained or not self._config.slave_read_enable:
             return MASTER_ID
         return pull.suggested(
             found,

@@ -6,8 +6,13 @@ replicas have the copy, and there are as many replicas as ``minInSyncReplicas`` 
 the answer is 1 with RocketMQ's name of the reason, and the client tries again by a send of its
 own: the message may come twice.
 
+A slave reads the original in its own log, and the copy goes to a master of the same container, as
+if it had been sent back there; a slave that has no such neighbour refuses.
+
 Source: RocketMQ ``AbstractSendMessageProcessor.consumerSendMsgBack``.
 """
+
+from collections.abc import Awaitable, Callable
 
 from maxq.reference.broker.client_calls.acknowledgement import reached
 from maxq.reference.broker.client_calls.made_topics import MadeTopics
@@ -29,6 +34,9 @@ from maxq.reference.wire.headers import SendBackRequest, from_ext
 from maxq.reference.wire.message import Message, decode
 from maxq.reference.wire.route import PERM_WRITE, TopicConfig
 
+# A neighbour's `SendBack.take_back`.
+TakeBack = Callable[[Frame, SendBackRequest, Message], Awaitable[Reply]]
+
 
 class SendBack:
     """Handler of 36.
@@ -40,6 +48,8 @@ class SendBack:
         tables: groups and their topics.
         membership: role and replicas.
         topics: makes topics of groups.
+        local: a master in the same process that takes what is sent back to a slave, if there is
+            one.
     """
 
     def __init__(
@@ -50,7 +60,9 @@ class SendBack:
         tables: Tables,
         membership: Membership,
         topics: MadeTopics,
+        local: Callable[[], TakeBack | None],
     ) -> None:
+        self._local = local
         self._settings = settings
         self._store = store
         self._tables = tables
@@ -64,15 +76,25 @@ class SendBack:
 
     async def _send_back(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(SendBackRequest, request.ext)
+        take_back = self._local() if self._membership.role == "slave" else None
+        refusal = self._fault(h) if take_back is None else None
+        if refusal is not None:
+            return request.answer(refusal.code, refusal.remark)
+        original = self._original(h.offset)
+        if original is None:
+            return _failed(request, f"look message by offset failed, {h.offset}")
+        if take_back is not None:
+            return await take_back(request, h, original)
+        return await self.take_back(request, h, original)
+
+    async def take_back(self, request: Frame, h: SendBackRequest, original: Message) -> Reply:
+        """Store a copy of what is sent back, here or at a slave of this process."""
         refusal = self._fault(h)
         if refusal is not None:
             return request.answer(refusal.code, refusal.remark)
         group = self._tables.groups[h.group]
         if group.retry_queue_nums <= 0:  # a group that wants no second tries
             return request.answer(ResponseCode.SUCCESS)
-        original = self._original(h.offset)
-        if original is None:
-            return _failed(request, f"look message by offset failed, {h.offset}")
         times_max = group.retry_max_times
         if request.version >= delay.MAX_RECONSUME_VERSION and h.max_reconsume_times is not None:
             times_max = h.max_reconsume_times

@@ -12,7 +12,7 @@ theirs before the master asks for it.
 An acting slave takes no offsets while it hands over. Source: docs/spec/acting-master.md 3.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -53,6 +53,8 @@ REFUSED: Mapping[int, tuple[ResponseCode, str]] = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _NO_TABLES,
     RequestCode.DELETE_SUBSCRIPTIONGROUP: _NO_TABLES,
 }
+
+SENT_BACK = RequestCode.CONSUMER_SEND_MSG_BACK
 
 _ISOLATED = (ResponseCode.SYSTEM_ERROR, "this broker is isolated: it is not in its group yet")
 WHILE_ISOLATED: Mapping[int, tuple[ResponseCode, str]] = {
@@ -110,16 +112,31 @@ def refusing_isolated(handlers: Mapping[int, Handler], me: Self) -> dict[int, Ha
 
 
 def refusing(
-    handlers: Mapping[int, Handler], me: Self, *, recalls: bool = False
+    handlers: Mapping[int, Handler],
+    me: Self,
+    *,
+    recalls: bool = False,
+    takes_back: Callable[[], bool] = lambda: False,
 ) -> dict[int, Handler]:
-    """The same handlers, with a slave's refusals while it is one; `recalls` is
-    ``recallMessageEnable``, without which a recall is refused as such first."""
+    """The same handlers, with a slave's refusals while it is one.
+
+    Args:
+        handlers: by code.
+        me: the broker.
+        recalls: ``recallMessageEnable``, without which a recall is refused as such first.
+        takes_back: whether a neighbour in its container stores what is sent back to it.
+    """
+
+    def passed(request: Frame, connection: Connection) -> Reply | Awaitable[Reply]:
+        given = handlers.get(SENT_BACK, refuse)
+        return (given if takes_back() else guarded[SENT_BACK])(request, connection)
+
     refused = REFUSED if recalls else {**REFUSED, RequestCode.RECALL_MESSAGE: _NO_RECALLS}
     guarded = {
         code: partial(_guarded, handlers.get(code, refuse), me, answer, remark)
         for code, (answer, remark) in refused.items()
     }
-    return {**handlers, **guarded}
+    return {**handlers, **guarded, SENT_BACK: passed}
 
 
 def _guarded(

@@ -1,13 +1,14 @@
 """What a slave does for its master besides answering: it delivers, and settles, elsewhere. A shell.
 
-Only while it acts, and with ``enableRemoteEscape``; else what waits, waits for the master.
+Only while it acts, and with ``enableRemoteEscape`` or in a container, where a neighbour may take
+it; else what waits, waits for the master.
 Source: RocketMQ ``BrokerController.changeSpecialServiceStatus``; docs/spec/acting-master.md 3, 4.
 """
 
 import asyncio
 
 from maxq.reference.broker.escape.delayed_escape import DelayedEscape
-from maxq.reference.broker.escape.escape_bridge import EscapeBridge
+from maxq.reference.broker.escape.escape_bridge import EscapeBridge, Local
 from maxq.reference.broker.escape.half_escape import HalfEscape
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.store.store import Store
@@ -30,6 +31,7 @@ class ActingServices:
         membership: whether the broker acts.
         pool: connections.
         group: the broker's tasks.
+        local: finds a master in the same process; None: the broker is alone in its process.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class ActingServices:
         membership: Membership,
         pool: Pool,
         group: asyncio.TaskGroup,
+        local: Local | None,
     ) -> None:
         self._config = config
         self._host = host
@@ -48,14 +51,15 @@ class ActingServices:
         self._tables = tables
         self._membership = membership
         self._group = group
-        self._bridge = EscapeBridge(config, host, pool, membership)
+        self._escapes = config.enable_remote_escape or local is not None
+        self._bridge = EscapeBridge(config, host, pool, membership, local or (lambda *_: None))
         self._running: tuple[DelayedEscape, HalfEscape] | None = None
 
     def tick(self) -> None:
         """Begin with the acting, go on while it lasts, end with it."""
         me = self._membership
         # Once the master asks how far this broker is, it goes no further.
-        if not me.acts or me.hands_over or not self._config.enable_remote_escape:
+        if not me.acts or me.hands_over or not self._escapes:
             for service in self._running or ():
                 service.end()
             self._running = None

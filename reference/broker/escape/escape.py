@@ -58,6 +58,7 @@ class Target(Record):
     broker_name: str
     address: str  # of its master
     queues: int
+    queue_id: int | None = None  # the only one that is meant; None: any
 
 
 class Place(Record):
@@ -148,6 +149,11 @@ class Attempts:
         """A message that has to go nowhere any more."""
         self._held.pop(offset, None)
 
+    def was_refused(self, offset: QueueOffset) -> bool:
+        """Whether a message was not taken where it was tried last."""
+        held = self._held[offset]
+        return held.tries > 0 and not held.unsure
+
     def take_due(self, now_ns: int) -> list[QueueOffset]:
         """The messages to try now, no more than may be on their way, which they are from here on;
         those that were tried least come first, so that those without a target leave room."""
@@ -181,7 +187,7 @@ class Attempts:
         places = [
             Place(broker_name=t.broker_name, address=t.address, queue_id=q)
             for t in others
-            for q in range(t.queues)
+            for q in (range(t.queues) if t.queue_id is None else (t.queue_id,))
         ]
         if not places:
             return None
@@ -207,7 +213,8 @@ class Attempts:
 
 def delayed_copy(waiting: Message) -> tuple[str, Message] | None:
     """What is sent of a delayed message for which the time has come, and the topic that it is meant
-    for; None if the record does not say it, or names a topic that no client may send to."""
+    for; None if the record does not say it, or names a topic that no client may send to. The copy
+    has the queue that it is meant for, which a neighbour may have as well."""
     properties = waiting.property_map()
     topic = properties.get(props.REAL_TOPIC, "")
     if not takes_messages(topic):
@@ -215,7 +222,12 @@ def delayed_copy(waiting: Message) -> tuple[str, Message] | None:
     for name in (props.DELAY, *TIMER_PROPERTIES):
         properties.pop(name, None)
     properties[props.WAIT] = "false"
-    return topic, msgspec.structs.replace(waiting, topic=topic, properties=props.encode(properties))
+    return topic, msgspec.structs.replace(
+        waiting,
+        topic=topic,
+        queue_id=_real_queue(properties.get(props.REAL_QID, "")),
+        properties=props.encode(properties),
+    )
 
 
 def half_copy(waiting: Message) -> tuple[str, Message] | None:
@@ -224,14 +236,20 @@ def half_copy(waiting: Message) -> tuple[str, Message] | None:
     topic = properties.get(props.REAL_TOPIC, "")
     if not takes_messages(topic):
         return None
-    properties.pop(props.REAL_QID, None)
+    queue_id = _real_queue(properties.pop(props.REAL_QID, ""))
     properties |= {props.WAIT: "false", props.TRAN_MSG: "true"}
     return topic, msgspec.structs.replace(
         waiting,
         topic=topic,
+        queue_id=queue_id,
         sys_flag=waiting.sys_flag & ~TRANSACTION_MASK | TRANSACTION_PREPARED,
         properties=props.encode(properties),
     )
+
+
+def _real_queue(text: str) -> int:
+    """The queue that a message is meant for; 0 where its record does not say it."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def inner_group(broker_name: str, broker_id: int) -> str:

@@ -7,6 +7,7 @@ target did not take a message or none is known. A copy goes out as RocketMQ send
 """
 
 import asyncio
+from collections.abc import Callable
 
 from maxq.reference.broker.escape.escape import (
     Attempts,
@@ -21,6 +22,7 @@ from maxq.reference.broker.escape.escape import (
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
+from maxq.reference.member_group import preferred
 from maxq.reference.node import now_ns
 from maxq.reference.records import LocalProtocolError, QueueOffset, RemoteProtocolError
 from maxq.reference.rpc import NotSent, Pool
@@ -36,6 +38,9 @@ ROUTE_TIMEOUT_S = 3.0
 ASK_AGAIN_NS = 1_000_000_000  # for a route that did not do
 
 
+Local = Callable[[str, int], Target | None]  # of a topic and a queue
+
+
 class EscapeBridge:
     """The way out of one acting slave.
 
@@ -44,16 +49,23 @@ class EscapeBridge:
         host: its log.
         pool: connections to name servers and targets.
         membership: the broker's id.
+        local: the queue of a topic at a master in the same process; None: none there has it.
     """
 
     def __init__(
-        self, config: BrokerConfig, host: Host, pool: Pool, membership: Membership
+        self,
+        config: BrokerConfig,
+        host: Host,
+        pool: Pool,
+        membership: Membership,
+        local: Local,
     ) -> None:
+        self._local = local
         self._config = config
         self._host = host
         self._pool = pool
         self._membership = membership
-        self._namesrvs = [a for a in config.namesrv_addr.split(";") if a]
+        self._answered = ""  # the name server that has, last
         self._routes: dict[str, tuple[int, tuple[Target, ...]]] = {}  # topic -> since when, who
         self._asking: dict[str, asyncio.Lock] = {}
         self._doubted: set[str] = set()  # topics whose route did not do
@@ -78,9 +90,10 @@ class EscapeBridge:
         request = Frame(
             code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=to_ext(TopicRequest(topic=topic))
         )
-        for namesrv in tuple(self._namesrvs):
+        for namesrv in preferred(self._membership.namesrvs, self._answered):
             try:
                 answer = await self._pool.call(namesrv, request, timeout_s=ROUTE_TIMEOUT_S)
+                self._answered = namesrv
                 if answer.code == ResponseCode.TOPIC_NOT_EXIST:
                     return TopicRouteData()
                 if answer.code == ResponseCode.SUCCESS:
@@ -88,7 +101,6 @@ class EscapeBridge:
             except (OSError, TimeoutError, RemoteProtocolError) as error:
                 why = f"{type(error).__name__}: {error}"
                 self._host.log("broker.escape.route", of=namesrv, topic=topic, why=why)
-            self._namesrvs.append(self._namesrvs.pop(0))  # asked last the next time
         return None
 
     async def carry(
@@ -102,12 +114,22 @@ class EscapeBridge:
             made: the topic that it is meant for, and the copy.
         """
         topic, copy = made
-        place = attempts.place(offset, await self.targets(topic))
+        place = attempts.place(offset, await self._found(attempts, offset, copy))
         if place is None:
             self._doubted.add(topic)
         result: Sent = "refused" if place is None else await self.send(copy, place)
         attempts.on_result(offset, result, now_ns())
         return result
+
+    async def _found(
+        self, attempts: Attempts, offset: QueueOffset, copy: Message
+    ) -> tuple[Target, ...]:
+        """A master in the same process; others if there is none, or it has refused the message."""
+        local = self._local(copy.topic, copy.queue_id)
+        if local is not None and not attempts.was_refused(offset):
+            return (local,)
+        found = await self.targets(copy.topic) if self._config.enable_remote_escape else ()
+        return found or (() if local is None else (local,))
 
     async def send(self, copy: Message, place: Place) -> Sent:
         """Store a copy at a place, and say what became of it."""

@@ -20,7 +20,7 @@ brokers behind distinct addresses, so what this broker has registered itself is 
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,7 +29,7 @@ import msgspec
 from maxq.reference.broker.locks.locks import LockTable, Tally, quorum
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
-from maxq.reference.member_group import members_of
+from maxq.reference.member_group import members_of, preferred
 from maxq.reference.node import now_ns
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Connection, Handler, Pool, Reply
@@ -47,6 +47,8 @@ class Self(Protocol):
 
     @property
     def address(self) -> str: ...
+    @property
+    def namesrvs(self) -> Sequence[str]: ...
     @property
     def role_id(self) -> int: ...
     @property
@@ -84,7 +86,7 @@ class Locks:
         self._table = LockTable(lease_ns, now_ns() + lease_ns if self._strict else 0)
         self._pool = Pool(group)  # its own: a call given up must cut off no other
         self._peers: tuple[str, ...] = ()
-        self._namesrvs = [a for a in config.namesrv_addr.split(";") if a]
+        self._answered = ""  # the name server that has, last
 
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.LOCK_BATCH_MQ: self._lock, RequestCode.UNLOCK_BATCH_MQ: self._unlock}
@@ -111,13 +113,12 @@ class Locks:
     async def poll(self) -> None:
         """Read the set's members; what is known stays where none answers. Call every
         ``syncBrokerMemberGroupPeriod``."""
-        for namesrv in self._namesrvs:
+        for namesrv in preferred(self._me.namesrvs, self._answered):
             group = await self._members(namesrv)
             if group:
                 ids = (self._me.role_id, self._me.broker_id)
                 self._peers = others(group, address=self._me.address, ids=ids)
-                self._namesrvs.remove(namesrv)  # who has answered is asked first the next time
-                self._namesrvs.insert(0, namesrv)
+                self._answered = namesrv
                 return
 
     def _others(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from maxq.reference.broker.membership.membership import (
 )
 from maxq.reference.broker.replication import epochs
 from maxq.reference.broker.replication.epochs import EpochFile
+from maxq.reference.broker.replication.ha_link import HaPort
 from maxq.reference.broker.replication.ha_master_events import Answered as HaAnswered
 from maxq.reference.broker.replication.ha_master_events import Known as HaKnown
 from maxq.reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
@@ -32,7 +33,7 @@ from maxq.reference.host import Host
 from maxq.reference.names import MARK_TOPIC
 from maxq.reference.node import every
 from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, RemoteProtocolError, some
-from maxq.reference.rpc import Pool, split_address
+from maxq.reference.rpc import Pool
 from maxq.reference.wire import node_headers as headers
 from maxq.reference.wire.bodies import SyncStateSet
 from maxq.reference.wire.codes import RequestCode, ResponseCode
@@ -122,12 +123,13 @@ class ControlledMembership(Membership):
         )
         return Links(tuple(slaves), None if core.leading else self.replication.slave)
 
-    async def run(self, group: asyncio.TaskGroup) -> None:
+    async def run(self, group: asyncio.TaskGroup, ha_port: HaPort) -> None:
         self.broker_id = await self._joining.win(self.address)
         await self._joining.register_at_last(self.broker_id, self.address)
         # A heartbeat first: the controller elects only brokers that it knows to live.
         await self._heartbeat_everywhere()
-        self.replication = await self._replicate(group)
+        self.replication = await self._replicate()
+        group.create_task(self.replication.run(group, ha_port))
         beat = self._config.broker_heartbeat_interval / 1000
         # Each by itself: a dead one must not delay the others.
         for controller in self._controllers.addresses:
@@ -162,8 +164,8 @@ class ControlledMembership(Membership):
         known = () if self.replication is None else self.replication.epochs
         return epochs.last_epoch(known) or -1
 
-    async def _replicate(self, group: asyncio.TaskGroup) -> Replication:
-        """Open the epoch file and the HA port."""
+    async def _replicate(self) -> Replication:
+        """Open the epoch file."""
         c = self._config
         replication = Replication(
             self.broker_id,
@@ -194,8 +196,6 @@ class ControlledMembership(Membership):
             log=self._host.log,
         )
         await replication.recover(PhyOffset(0))
-        _, port = split_address(self.ha_address)
-        group.create_task(replication.run(group, c.bind_address, port))
         return replication
 
     async def _compare(self, ha_address: str, their_end: PhyOffset) -> tuple[PhyOffset, PhyOffset]:

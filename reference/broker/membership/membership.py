@@ -11,12 +11,13 @@ seconds.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from maxq.reference.broker.membership import ha_address
 from maxq.reference.broker.membership.joining import RETRY_S
 from maxq.reference.broker.membership.namesrvs import Namesrvs
+from maxq.reference.broker.replication.ha_link import HaPort
 from maxq.reference.broker.replication.ha_slave import HaSlave
 from maxq.reference.broker.replication.plain.plain_slave import PlainSlave
 from maxq.reference.broker.replication.replication import Replication
@@ -116,6 +117,21 @@ class Membership(ABC):
         """Whether name servers that have dropped this broker must not list it at once again."""
         return False
 
+    @property
+    def namesrvs(self) -> Sequence[str]:
+        """The name servers that are to list this broker."""
+        return self._namesrvs.addresses
+
+    async def reach(self, namesrvs: Sequence[str]) -> None:
+        """Have these name servers list this broker, and no others."""
+        await self._namesrvs.reach(namesrvs)
+
+    async def placed(self) -> None:
+        """Return once every name server was asked to list this broker, and one does; or at once,
+        if there are none, or if its group has to take it back before any may."""
+        if self.namesrvs and not (self.isolated or self.returns):
+            await self._namesrvs.listed.wait()
+
     async def on_dropped(self) -> None:
         """A name server lists the group without this broker, which was listed."""
         return  # and is again
@@ -180,8 +196,8 @@ class Membership(ABC):
         that is given up, with the reason. Call it in the step that appended, of `master_epoch`."""
 
     @abstractmethod
-    async def run(self, group: asyncio.TaskGroup) -> None:
-        """Take part in the cluster until cancelled."""
+    async def run(self, group: asyncio.TaskGroup, ha_port: HaPort) -> None:
+        """Take part in the cluster until cancelled; the HA port is bound already."""
 
     async def poll_master(self) -> None:
         """Ask who is master, where there is somebody to ask."""

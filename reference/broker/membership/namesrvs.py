@@ -13,7 +13,7 @@ from maxq.reference.broker.membership.joining import RETRY_S
 from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
-from maxq.reference.member_group import members_of
+from maxq.reference.member_group import members_of, preferred
 from maxq.reference.node import now_ns
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Connection, Pool
@@ -72,23 +72,24 @@ class Namesrvs:
         self._tables = tables
         self._me = me
         self._on_registered = on_registered
-        self._addresses = [a for a in config.namesrv_addr.split(";") if a]
-        self._asked = list(self._addresses)  # for the group, in this order
+        self.addresses: Sequence[str] = addresses_of(config.namesrv_addr)
+        self._answered = ""  # who has, last, when asked for the group
         self._watched: dict[Connection, str] = {}  # to name servers that know this broker
         self._due: dict[str, float] = {}  # name server -> loop time of the next registration
         # Those that know this broker, or have told it whom it has to hear before they do, and the
         # loop time at which they did. After an eviction time they may know it no more.
         self._settled: dict[str, float] = {}
+        self.listed = asyncio.Event()  # all were asked for a registration, and one has it
         self._listed_at = -math.inf  # loop time of the last question whose answer lists this broker
 
     async def register_everywhere(self) -> None:
         """Register role, address and topics with every name server; a fenced broker does not."""
-        await self._register(self._addresses)
+        await self._register(self.addresses)
 
     async def register_where_due(self) -> None:
         """Register where the period has passed, and where the last attempt failed."""
         now = _now()
-        await self._register([n for n in self._addresses if now >= self._due.get(n, now)])
+        await self._register([n for n in self.addresses if now >= self._due.get(n, now)])
 
     async def heartbeat(self) -> None:
         """Tell every name server that knows this broker that it lives; none answers."""
@@ -107,7 +108,7 @@ class Namesrvs:
         else:
             ext = {k: v for k, v in to_ext(who).items() if k != "brokerId"}  # as RocketMQ's
             beat = Frame(code=RequestCode.BROKER_HEARTBEAT, ext=ext)
-        sent = (self._beat(namesrv, beat) for namesrv in self._addresses)
+        sent = (self._beat(namesrv, beat) for namesrv in self.addresses)
         await asyncio.gather(*sent)  # a dead one must not delay the others
 
     async def _beat(self, namesrv: str, beat: Frame) -> None:
@@ -126,11 +127,10 @@ class Namesrvs:
     async def group(self) -> dict[int, str] | None:
         """The group's members, as the first name server says that answers; it is asked first the
         next time. Empty where it knows none, None if none answers."""
-        for namesrv in tuple(self._asked):
+        for namesrv in preferred(self.addresses, self._answered):
             found = await self._members(namesrv)
             if found is not None:
-                self._asked.remove(namesrv)
-                self._asked.insert(0, namesrv)
+                self._answered = namesrv
                 return found
         return None
 
@@ -138,9 +138,9 @@ class Namesrvs:
         """The group's members, as each name server says that answers. A registration that follows
         takes nobody by surprise there."""
         self._settled.clear()
-        asked = _now()
-        answers = await asyncio.gather(*map(self._members, self._addresses))
-        said = dict(zip(self._addresses, answers, strict=True))
+        asked, namesrvs = _now(), self.addresses
+        answers = await asyncio.gather(*map(self._members, namesrvs))
+        said = dict(zip(namesrvs, answers, strict=True))
         self._settle(asked, *(namesrv for namesrv, found in said.items() if found is not None))
         return [found for found in said.values() if found is not None]
 
@@ -187,6 +187,19 @@ class Namesrvs:
 
     async def unregister(self) -> None:
         """Say goodbye on a clean stop; who never registered has nothing to say."""
+        await self._leave(self.addresses)
+
+    async def reach(self, namesrvs: Sequence[str]) -> None:
+        """Register with these name servers from now on, and say goodbye to all others."""
+        left = [namesrv for namesrv in self.addresses if namesrv not in namesrvs]
+        self.addresses = tuple(namesrvs)
+        for namesrv in left:
+            self._due.pop(namesrv, None)
+            self._settled.pop(namesrv, None)
+        await self._leave(left)
+        await self.register_where_due()
+
+    async def _leave(self, namesrvs: Sequence[str]) -> None:
         if self._hidden:
             return
         header = headers.BrokerRequest(
@@ -195,7 +208,7 @@ class Namesrvs:
             cluster_name=self._config.broker_cluster_name,
             broker_id=self._me.role_id,
         )
-        for namesrv in self._addresses:
+        for namesrv in namesrvs:
             await self._call(namesrv, Frame(code=RequestCode.UNREGISTER_BROKER, ext=to_ext(header)))
 
     async def _register(self, namesrvs: Sequence[str]) -> None:
@@ -226,6 +239,8 @@ class Namesrvs:
             registered = registered and (me.role != "slave" or bool(me.master_ha_address))
             wait_s = self._config.register_name_server_period / 1000 if registered else RETRY_S
             self._due[namesrv] = _now() + wait_s
+        if self._listed_at > -math.inf and self._due.keys() >= set(self.addresses):
+            self.listed.set()
 
     async def _lists(self, namesrv: str) -> bool | None:
         """Whether this broker may register there. Not (False) where others of the group are listed
@@ -265,6 +280,11 @@ class Namesrvs:
         namesrv = self._watched.pop(connection)
         self._settled.pop(namesrv, None)
         self._due[namesrv] = 0.0
+
+
+def addresses_of(namesrv_addr: str) -> tuple[str, ...]:
+    """The name servers of RocketMQ's key namesrvAddr."""
+    return tuple(address for address in namesrv_addr.split(";") if address)
 
 
 def _now() -> float:

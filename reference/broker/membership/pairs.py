@@ -30,6 +30,7 @@ from maxq.reference.broker.membership.ha_address import asked_of, info_of
 from maxq.reference.broker.membership.membership import NS_PER_MS, CopyLink, Links, Membership
 from maxq.reference.broker.membership.pre_online import PreOnline
 from maxq.reference.broker.membership.returning import TICK_S, Returning
+from maxq.reference.broker.replication.ha_link import HaPort
 from maxq.reference.broker.replication.plain.plain_events import PlainSettings
 from maxq.reference.broker.replication.plain.plain_replication import PlainReplication
 from maxq.reference.broker.store.store import Store
@@ -38,7 +39,7 @@ from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
 from maxq.reference.node import every, now_ns
 from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, RemoteProtocolError
-from maxq.reference.rpc import Pool, split_address
+from maxq.reference.rpc import Pool
 from maxq.reference.wire import node_headers as headers
 from maxq.reference.wire.node_headers import HaInfo
 
@@ -171,7 +172,7 @@ class PairMembership(Membership):
             "maxq.minBrokerId": str(self._acting.min_id),
         }
 
-    async def run(self, group: asyncio.TaskGroup) -> None:
+    async def run(self, group: asyncio.TaskGroup, ha_port: HaPort) -> None:
         self.broker_id = self._acting.me
         self._tables.known |= self._leads
         self.role = "master" if self._leads else "slave"
@@ -179,8 +180,7 @@ class PairMembership(Membership):
             await self.on_dropped()
             group.create_task(every(TICK_S, self._returning.tick))
             group.create_task(every(TICK_S, self._returning.look))
-        _, port = split_address(self.ha_address)
-        group.create_task(self.plain.run(group, self._config.bind_address, port))
+        group.create_task(self.plain.run(group, ha_port))
         config = self._config
         if config.enable_slave_acting_master:
             beat, poll = config.broker_heartbeat_interval, config.sync_broker_member_group_period

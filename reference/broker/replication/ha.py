@@ -19,7 +19,15 @@ from maxq.reference.broker.replication import epochs as policy
 from maxq.reference.broker.replication import ha_master_events as master
 from maxq.reference.broker.replication import ha_slave_events as slave
 from maxq.reference.broker.replication.epochs import Epochs
-from maxq.reference.broker.replication.ha_link import Inbox, Link, LogAccess, Queued, Tickets
+from maxq.reference.broker.replication.ha_link import (
+    HaPort,
+    Inbox,
+    Link,
+    LogAccess,
+    Queued,
+    SentAway,
+    Tickets,
+)
 from maxq.reference.broker.replication.ha_master import HaMaster
 from maxq.reference.broker.replication.ha_progress import SlaveProgress
 from maxq.reference.broker.replication.ha_slave import HaSlave
@@ -66,13 +74,9 @@ class HaServer:
         self._written = False
         self._tickets = Tickets()
 
-    async def run(self, group: asyncio.TaskGroup, host: str, port: int) -> None:
-        """Listen until cancelled.
-
-        Raises:
-            OSError: the address is taken or not this machine's.
-        """
-        listener = await asyncio.get_running_loop().create_server(self._accept, host, port)
+    async def run(self, group: asyncio.TaskGroup, port: HaPort) -> None:
+        """Serve at a port that is bound, until cancelled."""
+        port.serve(self._accept)
         try:
             while True:
                 deadline = self._core.next_deadline_ns()
@@ -86,7 +90,7 @@ class HaServer:
                 if deadline is not None and now_ns() >= deadline:
                     self._step(group, master.Timeout())
         finally:
-            listener.close()
+            port.serve(SentAway)
             for link in self._links.values():
                 link.close()
 

@@ -129,6 +129,36 @@ class Inbox(Generic[E]):
                 future.set_result(None)
 
 
+class HaPort:
+    """The HA port of a broker. It is bound with the broker's other ports; who connects before
+    somebody serves there is sent away."""
+
+    def __init__(self) -> None:
+        self._accept: Callable[[], asyncio.Protocol] = SentAway
+        self._listener: asyncio.AbstractServer | None = None
+
+    async def bind(self, host: str, port: int) -> None:
+        """Listen. Raises OSError: the address is taken or not this machine's."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(lambda: self._accept(), host, port)
+
+    def serve(self, accept: Callable[[], asyncio.Protocol]) -> None:
+        """Who connects from now on is accepted by `accept`."""
+        self._accept = accept
+
+    def close(self) -> None:
+        """Listen no more; connections go on."""
+        if self._listener is not None:
+            self._listener.close()
+
+
+class SentAway(asyncio.Protocol):
+    """A connection that ends as it begins."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
 class Tickets:
     """Who waits for replicas, by number."""
 

@@ -13,7 +13,7 @@ from maxq.reference.broker.replication import ha_master_events as master
 from maxq.reference.broker.replication import ha_slave_events as slave
 from maxq.reference.broker.replication.epochs import EpochFile, Epochs
 from maxq.reference.broker.replication.ha import Compare, HaClient, HaServer, Log, Propose, StartOf
-from maxq.reference.broker.replication.ha_link import LogAccess
+from maxq.reference.broker.replication.ha_link import HaPort, LogAccess
 from maxq.reference.broker.replication.ha_master import HaMaster
 from maxq.reference.broker.replication.ha_progress import SlaveProgress
 from maxq.reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
@@ -114,10 +114,10 @@ class Replication:
         self.confirm = max(min(confirm, self._access.end), self._access.start)
         self._on_confirmed(self.confirm)
 
-    async def run(self, group: asyncio.TaskGroup, host: str, port: int) -> None:
+    async def run(self, group: asyncio.TaskGroup, port: HaPort) -> None:
         """Serve until cancelled; `lead` and `follow` work meanwhile."""
         group.create_task(self._client.run(group))
-        await self._server.run(group, host, port)
+        await self._server.run(group, port)
 
     async def lead(
         self, master_epoch: MasterEpoch, members: frozenset[BrokerId], sync_state_set_epoch: int

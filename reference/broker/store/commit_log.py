@@ -22,7 +22,7 @@ whatever follows; before that it is whole, whatever it ends in. Claims: S6, S11.
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -42,6 +42,7 @@ from maxq.reference.wire.message import (
     peek,
 )
 
+PIECE_RECORDS = 1024  # that a recovery reads in one go, in about 20 ms
 REMEDY = (
     "restore the files, or move the store away and let the broker copy its master's; if another "
     "program has written to the log, remove the store's file logWatermark"
@@ -321,8 +322,20 @@ class CommitLog:
         sealed: Sealed | None = None,
         written: Written | None = None,
     ) -> None:
-        """Open the log: give each record and its size to `on_record`, then erase a torn tail.
-        `sync_recovered` makes that durable, and must before anything is written.
+        """Do at once what `recovering` does in pieces."""
+        for _ in self.recovering(on_record, sealed=sealed, written=written):
+            pass
+
+    def recovering(
+        self,
+        on_record: Callable[[Message, int], None],
+        *,
+        sealed: Sealed | None = None,
+        written: Written | None = None,
+    ) -> Iterator[None]:
+        """Open the log, in pieces of `PIECE_RECORDS` that who iterates may rest between: give each
+        record and its size to `on_record`, then erase a torn tail. `sync_recovered` makes that
+        durable, and must before anything is written.
 
         Args:
             on_record: called with every record.
@@ -341,7 +354,7 @@ class CommitLog:
         self._sums = Sums(self.file_size, self.start, sealed)
         for base, file in self._files.items():
             with self._damage_named():
-                stop, closed = self._scan(base, file, on_record)
+                stop, closed = yield from self._scan(base, file, on_record)
             self.end = PhyOffset(base + stop)
             if not closed:
                 self._check_end(written)
@@ -425,11 +438,11 @@ class CommitLog:
 
     def _scan(
         self, base: int, file: File, on_record: Callable[[Message, int], None]
-    ) -> tuple[int, bool]:
+    ) -> Generator[None, None, tuple[int, bool]]:
         """Walk one file; returns where its records end, and whether it goes on in the next."""
         size = file.size()  # less than a whole file where a crash or a copy cut it short
         window_at, window, view = 0, b"", memoryview(b"")
-        at = 0
+        at = count = 0
         while at + BLANK_BYTES <= size:
             left = window_at + len(window) - at
             if left < min(RECORD_BYTES_MAX + BLANK_BYTES, size - at):
@@ -446,7 +459,9 @@ class CommitLog:
                 return at, False
             on_record(message, length)
             self._sums.add(view[record : record + length], PhyOffset(base + at + length))
-            at += length
+            at, count = at + length, count + 1
+            if count % PIECE_RECORDS == 0:
+                yield
         return at, False
 
     def _sum_blank(self, base: int, file: File, start: int) -> None:

@@ -90,7 +90,7 @@ class Store:
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
-        self._recovering = False
+        self._recovering = self._locked = False
         # Whether it is known how many messages of each queue went with the log's first files.
         self.ends_known = True
         self.on_begun: Callable[[], object] = lambda: None  # called when that is not known any more
@@ -116,18 +116,24 @@ class Store:
         return self._log.written
 
     def recover(self) -> None:
-        """Open the store.
+        """Do at once what `recovering` does in pieces."""
+        for _ in self.recovering():
+            pass
+
+    def recovering(self) -> Iterator[None]:
+        """Open the store, in pieces: a long log must not hold up who else is in this process.
 
         Raises:
             CorruptLog: damage that is no torn tail.
             BlockingIOError: another broker uses it.
         """
         self._host.disk.lock(f"{self._root}/lock")
+        self._locked = True
         sealed, written = self._watermark.load(), self._tail.load()
         # Without a watermark that counts, others may have written to the log.
         written = None if sealed is None else written
         self._recovering = True
-        self._log.recover(self._dispatch, sealed=sealed, written=written)
+        yield from self._log.recovering(self._dispatch, sealed=sealed, written=written)
         self._recovering = False
         if self._watermark.overtaken:
             self._host.log("broker.watermark.ignored", why="RocketMQ has run on this store")
@@ -580,11 +586,14 @@ class Store:
         return low
 
     def close(self) -> None:
-        """Release the files."""
+        """Release the files, and let another broker use them."""
         self._log.close()
         self._tail.close()
         for queue in self._queues.values():
             queue.close()
+        if self._locked:
+            self._locked = False
+            self._host.disk.unlock(f"{self._root}/lock")
 
 
 def _end(unit: QueueUnit) -> int:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from maxq.reference.__main__ import describe, is_our_bug, make_node
+from maxq.reference.__main__ import make_node
 from maxq.reference.config import ConfigError, ControllerConfig
 from maxq.reference.host import RealHost
+from maxq.reference.node import describe, is_our_bug
 from maxq.reference.records import InvariantViolation
 from maxq.reference.wire.frame import Frame
 

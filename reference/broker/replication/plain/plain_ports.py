@@ -12,7 +12,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from maxq.reference.broker.replication.ha_link import Inbox, Link, LogAccess, Queued, Tickets
+from maxq.reference.broker.replication.ha_link import (
+    HaPort,
+    Inbox,
+    Link,
+    LogAccess,
+    Queued,
+    SentAway,
+    Tickets,
+)
 from maxq.reference.broker.replication.plain import plain_events as events
 from maxq.reference.broker.replication.plain.plain_master import PlainMaster
 from maxq.reference.broker.replication.plain.plain_slave import PlainSlave
@@ -45,13 +53,9 @@ class PlainServer:
         self._written = False
         self._tickets = Tickets()
 
-    async def run(self, host: str, port: int) -> None:
-        """Listen until cancelled.
-
-        Raises:
-            OSError: the address is taken or not this machine's.
-        """
-        listener = await asyncio.get_running_loop().create_server(self._accept, host, port)
+    async def run(self, port: HaPort) -> None:
+        """Serve at a port that is bound, until cancelled."""
+        port.serve(self._accept)
         try:
             while True:
                 deadline = self._core.next_deadline_ns()
@@ -63,7 +67,7 @@ class PlainServer:
                 if deadline is not None and now_ns() >= deadline:
                     self._step(events.Timeout())
         finally:
-            listener.close()
+            port.serve(SentAway)
             for link in self._links.values():
                 link.close()
 

@@ -6,7 +6,7 @@ The role is configured and holds for life. Nothing but `PlainClient` appends to 
 import asyncio
 from collections.abc import Callable
 
-from maxq.reference.broker.replication.ha_link import LogAccess
+from maxq.reference.broker.replication.ha_link import HaPort, LogAccess
 from maxq.reference.broker.replication.plain.plain_events import PlainSettings
 from maxq.reference.broker.replication.plain.plain_master import PlainMaster
 from maxq.reference.broker.replication.plain.plain_ports import (
@@ -58,10 +58,10 @@ class PlainReplication:
         self._server = PlainServer(self.master, access, durable=durable, log=log)
         self._client = PlainClient(self.slave, access, bounds=bounds, appended=appended, log=log)
 
-    async def run(self, group: asyncio.TaskGroup, host: str, port: int) -> None:
+    async def run(self, group: asyncio.TaskGroup, port: HaPort) -> None:
         """Serve until cancelled."""
         if self._leads:
-            await self._server.run(host, port)
+            await self._server.run(port)
         else:
             await self._client.run(group)
 

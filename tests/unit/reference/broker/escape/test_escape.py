@@ -1,5 +1,6 @@
 """Where an acting slave sends what it has to store, and what it makes of the answers."""
 
+import msgspec
 import pytest
 
 from maxq.reference.broker.escape import escape
@@ -161,3 +162,27 @@ def test_a_record_that_names_no_topic_goes_nowhere(topic: str) -> None:
     waiting = record(REAL_TOPIC=topic) if topic else record(UNIQ_KEY="K")
     assert escape.delayed_copy(waiting) is None
     assert escape.half_copy(waiting) is None
+
+
+def test_a_place_beside_this_broker_is_the_queue_itself() -> None:
+    """Whichever turn it is; and who was refused there is known."""
+    beside = msgspec.structs.replace(B, queue_id=1)
+    attempts = begun(ZERO)
+    for _ in range(3):
+        place = attempts.place(ZERO, (beside,))
+        assert place is not None
+        assert (place.broker_name, place.queue_id) == (B.broker_name, 1)
+        assert not attempts.was_refused(ZERO)
+    attempts.on_result(ZERO, "unsure", 0)
+    assert not attempts.was_refused(ZERO)
+    attempts.on_result(ZERO, "refused", 0)
+    assert attempts.was_refused(ZERO)
+
+
+@pytest.mark.parametrize(("text", "queue"), [("3", 3), ("", 0), ("x", 0), ("-1", 0), ("9" * 99, 0)])
+def test_a_copy_has_the_queue_that_it_is_meant_for(text: str, queue: int) -> None:
+    properties = {"REAL_TOPIC": "T", **({"REAL_QID": text} if text else {})}
+    for made in (escape.delayed_copy, escape.half_copy):
+        found = made(record(**properties))
+        assert found is not None
+        assert found[1].queue_id == queue

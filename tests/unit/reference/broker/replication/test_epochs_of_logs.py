@@ -280,6 +280,12 @@ class CrashDisk:
     def lock(self, path: str) -> None:
         pass
 
+    def unlock(self, path: str) -> None:
+        pass
+
+    def read(self, path: str, bytes_max: int) -> bytes:
+        return self.open(path).pread(bytes_max, 0)
+
 
 def saved(disk: CrashDisk, epochs: Epochs) -> None:
     asyncio.run(EpochFile(disk, PATH).save(epochs))
