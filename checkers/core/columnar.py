@@ -167,15 +167,6 @@ def _keys(numbers: list[int], names: Sequence[str], prefix: str) -> list[Any]:
     return [names[number] for number in numbers] if names else numbers
 
 
-@runtime_checkable
-class Sifted(Protocol):
-    """A `Dealt` check that knows which rows can say something, without a look at each."""
-
-    def sift(self, rows: Rows, chosen: Ints, known: Any) -> Ints:
-        """Of some rows, of the kinds that the check reads, those that may."""
-        ...
-
-
 def keys_of(found: Iterable[tuple[Any, Any]]) -> frozenset[Any]:
     """The keys of rows."""
     return frozenset(key for key, _ in found)

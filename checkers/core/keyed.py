@@ -17,7 +17,7 @@ Rules for those who write one:
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from maxq.checkers.core.api import Checker, Context, Verdict, unreadable
 from maxq.histories.history import History
@@ -35,6 +35,10 @@ from maxq.histories.observed import (
     SEND_ORDERED,
 )
 from maxq.histories.op import HistoryError, Op
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 # What grows with the load. Everything else grows with the length of a run alone.
 BULK = ASSIGNMENTS.union((
@@ -80,6 +84,11 @@ class Dealt(Protocol[KnownT, RowT, ResultT]):
         """What every key must know."""
         ...
 
+    def sift(self, rows: "Rows", chosen: "Ints", known: KnownT) -> "Ints":
+        """Of some rows of a piece, of the kinds that it reads, those that may say something, as far
+        as that can be known without a look at each."""
+        ...
+
     def rows(self, event: Event, known: KnownT) -> Iterable[tuple[Key, RowT]]:
         """What an event says about which keys."""
         ...
@@ -112,6 +121,10 @@ class Alone:
     """For checks whose keys are independent of each other, and that look nothing up."""
 
     blind: frozenset[str] = frozenset()
+
+    def sift(self, rows: "Rows", chosen: "Ints", known: Any) -> "Ints":
+        """All of them."""
+        return chosen
 
     def again(self, results: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """No key."""

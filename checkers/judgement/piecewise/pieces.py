@@ -15,7 +15,6 @@ from maxq.checkers.core.columnar import (
     Columnar,
     Dealing,
     KeyArrays,
-    Sifted,
     judged_groups,
     touching,
 )
@@ -169,7 +168,7 @@ def _wanted(rows: Rows, task: Task) -> Ints:
         return chosen[np.isin(rows.index[chosen], task.only)]
     if task.more is not None and isinstance(check, Columnar):
         return touching(check.columns(rows, chosen, task.known), frozenset(task.more))
-    return check.sift(rows, chosen, task.known) if isinstance(check, Sifted) else chosen
+    return check.sift(rows, chosen, task.known)
 
 
 class Collected:
