@@ -52,6 +52,10 @@ class Sent(NamedTuple):
     offset: int
 
 
+class CommandFailed(AssertionError):
+    """RocketMQ's client could not do what it was told."""
+
+
 class Judge:
     """The JVM. Facts are kept as lines, in the order of their arrival."""
 
@@ -103,8 +107,8 @@ class Judge:
         self.until(lambda: end in self.lines[begin:], command, within_s)
         print(f"{time.monotonic() - began:5.1f} s: {command}")
         lines = self.lines[begin:]
-        failed = [line for line in lines if line.startswith("failed\t")]
-        assert not failed, failed
+        if failed := [line for line in lines if line.startswith("failed\t")]:
+            raise CommandFailed(failed)
         return lines
 
     def admin(self, *words: object) -> list[str]:
