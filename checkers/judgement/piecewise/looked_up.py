@@ -4,12 +4,10 @@ What is beside an anomaly is what a search for a counterexample looks at, as
 `maxq.checkers.counterexample.looked_at` finds it in a history in memory.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,9 +33,6 @@ from maxq.histories.columns.scan import Ints, Mask
 from maxq.histories.history import History
 from maxq.histories.observed import ASSIGNMENTS
 from maxq.histories.op import Op
-
-NEAR_PIECES = 1  # on each side of one
-Places = dict[tuple[int, int], list[int]]  # of polls, by client and queue, ascending
 
 
 def ops_at(outline: Outline, wanted: frozenset[int]) -> Plan[list[Op]]:
@@ -126,126 +121,56 @@ def _beside(
 ) -> Plan[frozenset[int]]:
     """The polls around those that anomalies name, and who sent what all of them show, by index."""
     keys = frozenset(a.detail["key"] for a in anomalies)
+    polls = yield from _polls(outline, history, anomalies, keys)
+    shown = _joined(history, (yield from ops_at(outline, polls)))
+    messages = frozenset[Message]().union(*(messages_shown(shown, a, polls) for a in anomalies))
+    senders = yield Each(partial(_senders_in, keys, messages), outline)
+    return polls.union(*senders)
+
+
+def _polls(
+    outline: Outline, history: History, anomalies: Sequence[Anomaly], keys: frozenset[int]
+) -> Plan[frozenset[int]]:
+    cited = {at for a in anomalies for at in a.cited}
+    by = {at: op.process for at in cited if (op := held(history, at)) and op.is_client}
     own = frozenset[Message]().union(*map(messages_named, anomalies))
-    polls, far = yield from _polls_near(outline, _cited_by(history, anomalies))
-    messages = yield from _shown(outline, history, anomalies, polls)
-    clients = frozenset(one.process for one in far)
-    found = yield Each(partial(_search, keys, clients, own, messages), outline)
+    clients = frozenset(int(process) for process in by.values())
+    pieces = yield Each(partial(_places_in, keys, clients, own), outline)
+    places: dict[tuple[int, int], list[int]] = defaultdict(list)
     showing: dict[Message, list[int]] = defaultdict(list)
-    senders = set[int]()
-    for _, shows, sends in found:
-        senders.update(sends)
-        for message, indices in shows.items():
+    for theirs, shown in pieces:
+        for place, indices in theirs.items():
+            places[place] += indices
+        for message, indices in shown.items():
             showing[message] += indices
-    places = _joined_places(each for each, _, _ in found)
-    more = {at for one in far for at in around(places.get((one.process, one.key), ()), one.at)}
-    more.update(at for those in showing.values() for at in those[:AROUND])
-    if not more <= polls:
-        others = (yield from _shown(outline, history, anomalies, frozenset(more))) - messages
-        again = partial(_search, keys, frozenset[int](), frozenset[Message](), others)
-        for _, _, sends in (yield Each(again, outline)):
-            senders.update(sends)
-    return frozenset({*polls, *more, *senders})
+    found = {at for those in showing.values() for at in those[:AROUND]}
+    for a in anomalies:
+        for at in a.cited & by.keys():
+            found.update(around(places.get((int(by[at]), a.detail["key"]), ()), at))
+    return frozenset(found)
 
 
-def _shown(
-    outline: Outline, history: History, anomalies: Sequence[Anomaly], polls: frozenset[int]
-) -> Plan[frozenset[Message]]:
-    """What anomalies and some polls show of the anomalies' queues."""
-    here = _joined(history, (yield from ops_at(outline, polls)))
-    return frozenset[Message]().union(*(messages_shown(here, a, polls) for a in anomalies))
-
-
-class _Cited(NamedTuple):
-    """An operation that an anomaly names: its index, its process, the anomaly's queue."""
-
-    at: int
-    process: int
-    key: int
-
-
-def _cited_by(history: History, anomalies: Sequence[Anomaly]) -> frozenset[_Cited]:
-    return frozenset(
-        _Cited(at, int(op.process), a.detail["key"])
-        for a in anomalies for at in a.cited
-        if (op := held(history, at)) and op.is_client
-    )  # fmt: skip
-
-
-def _polls_near(
-    outline: Outline, cited: frozenset[_Cited]
-) -> Plan[tuple[frozenset[int], list[_Cited]]]:
-    """The polls of the same client and queue around some operations, where they are near; and the
-    operations of which some are farther away, if there are any."""
-    windows = {one: _window(outline, one.at) for one in cited}
-    keys, clients = (frozenset(one[n] for one in cited) for n in (2, 1))
-    near = sorted({*chain(*windows.values())})
-    places = _joined_places((yield Each(partial(_polls_in, keys, clients), outline, near)))
-    found, far = set[int](), []
-    for one, window in windows.items():
-        theirs = places.get((one.process, one.key), [])
-        if _enough(outline, theirs, one.at, window):
-            found.update(around(theirs, one.at))
-        else:
-            far.append(one)
-    return frozenset(found), far
-
-
-def _joined_places(pieces: Iterable[Places]) -> Places:
-    places: Places = defaultdict(list)
-    for place, indices in chain.from_iterable(piece.items() for piece in pieces):
-        places[place] += indices
-    return places
-
-
-def _window(outline: Outline, at: int) -> range:
-    """The pieces near an operation; all of them where its piece is not sure."""
-    count = len(outline.bounds)
-    if not outline.sound:
-        return range(count)
-    own = int(np.searchsorted(outline.bounds[:, 1], at))
-    return range(max(0, own - NEAR_PIECES), min(count, own + NEAR_PIECES + 1))
-
-
-def _enough(outline: Outline, places: Sequence[int], at: int, window: range) -> bool:
-    """Whether those nearest to an operation are among the places that a window shows."""
-    first, last = outline.bounds[window[0], 0], outline.bounds[window[-1], 1]
-    low, below = bisect_left(places, first), bisect_left(places, at)
-    above, high = bisect_right(places, at), bisect_right(places, last)
-    begins, ends = window[0] == 0, window[-1] == len(outline.bounds) - 1
-    return (begins or below - low >= AROUND) and (ends or high - above >= AROUND)
-
-
-def _polls_in(keys: frozenset[int], clients: frozenset[int], rows: Rows) -> Places:
-    """The polls of some clients that show some of a queue."""
-    return _places(rows, _messages(rows, keys), clients)
-
-
-def _places(rows: Rows, m: Messages, clients: frozenset[int]) -> Places:
-    found: Places = defaultdict(list)
+def _places_in(
+    keys: frozenset[int], clients: frozenset[int], own: frozenset[Message], rows: Rows
+) -> tuple[Mapping[tuple[int, int], list[int]], Mapping[Message, list[int]]]:
+    """The polls of some clients that show some of a queue, by client and queue; and the first that
+    show the anomalies' own messages."""
+    m = _messages(rows, keys)
+    found: dict[tuple[int, int], list[int]] = defaultdict(list)
+    showing: dict[Message, list[int]] = defaultdict(list)
     at = np.flatnonzero(m.polled & np.isin(rows.process[m.row], list(clients)))
     each = np.unique(np.stack([m.row[at], m.key[at]]), axis=1).T
     for row, key in each.tolist():
         found[int(rows.process[row]), key].append(int(rows.index[row]))
-    return found
-
-
-def _search(
-    keys: frozenset[int],
-    clients: frozenset[int],
-    own: frozenset[Message],
-    messages: frozenset[Message],
-    rows: Rows,
-) -> tuple[Places, Mapping[Message, list[int]], list[int]]:
-    """The polls of some clients, the first that show the anomalies' own messages, and who sent some
-    messages."""
-    m = _messages(rows, keys)
-    showing: dict[Message, list[int]] = defaultdict(list)
     for place, message in _places_of(m, m.polled, own):
         if len(showing[message]) < AROUND:
             showing[message].append(int(rows.index[m.row[place]]))
-    sent = _places_of(m, ~m.polled, messages)
-    return _places(rows, m, clients), showing, [int(rows.index[m.row[at]]) for at, _ in sent]
+    return found, showing
+
+
+def _senders_in(keys: frozenset[int], messages: frozenset[Message], rows: Rows) -> list[int]:
+    m = _messages(rows, keys)
+    return [int(rows.index[m.row[place]]) for place, _ in _places_of(m, ~m.polled, messages)]
 
 
 def _messages(rows: Rows, keys: frozenset[int]) -> Messages:
