@@ -11,7 +11,7 @@ import msgspec
 
 from maxq.checkers.judgement.runner import check_all
 from maxq.harness.cli.given.asked import flat
-from maxq.harness.cli.given.budget import Budget, BudgetType
+from maxq.harness.cli.given.budget import Budget, BudgetType, MemoryType
 from maxq.harness.cli.given.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
@@ -76,6 +76,13 @@ Examples:
     default=LOCAL,
     show_default=True,
     help="where Spark's tasks run: on this machine, or spark://HOST:PORT, yarn, k8s://HOST:PORT",
+)
+@click.option(
+    "--memory",
+    type=MemoryType(),
+    default=None,
+    help="how much memory --engine columns may take, such as 2GB; longer histories wait in files "
+    "in TMPDIR",
 )
 @click.option(
     "--debug", is_flag=True, help="print what Spark wrote as well, and the traces of a failure"
@@ -177,7 +184,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     for name in ("elle_cli", "independent", "initial", "ignore"):
         if given[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model")
-    engine, on_spark = given["engine"], _spark_of(given)
+    engine, judges = given["engine"], _judges(given)
     named = flat(given["workload"])
     judged: Judged | JudgedFile
     if run.is_dir() and not is_table(run):
@@ -187,7 +194,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         if named and is_run(run):
             raise click.UsageError("--workload is for files: a run's folder says what it was")
         engine = engine or (LOCAL_ENGINE if whole else _engine_for(run))
-        judge = _judge_of(engine, on_spark)
+        judge = _judge_of(engine, judges, given)
         judged = _check_run(run, judge, allow_truncated=allow_truncated, power=given["power"])
     else:
         if given["power"]:
@@ -197,7 +204,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
                 f"--workload is needed for a file or a table: {', '.join(workloads())}"
             )
         needed = piecewise.need_all(rejudge.checkers_for(named))
-        judge = _judge_of(engine or (LOCAL_ENGINE if needed else COLUMNS), on_spark)
+        judge = _judge_of(engine or (LOCAL_ENGINE if needed else COLUMNS), judges, given)
         judged = _check_file(run, named, judge, allow_truncated=allow_truncated)
     judged = msgspec.structs.replace(judged, fail_on=given["fail_on"] or "")
     written = _write_minimal(judged, given["minimal"], named) if given["minimal"] else []
@@ -239,6 +246,7 @@ def _refuse_beside_model(given: dict[str, Any]) -> None:
     beside = {
         "--workload": given["workload"], "--power": given["power"], "--explain": given["explain"],
         "--fail-on": given["fail_on"], "--engine": given["engine"], "--try-fix": given["tries"],
+        "--memory": given["memory"],
     }  # fmt: skip
     if wrong := [name for name, value in beside.items() if value]:
         raise click.UsageError(f"{wrong[0]} is for claims: --model judges by a model alone")
@@ -280,19 +288,26 @@ def _engine_for(run: Path) -> str:
     return LOCAL_ENGINE if piecewise.need_all(checkers) else COLUMNS
 
 
-def _spark_of(given: dict[str, Any]) -> piecewise.JudgeSource:
-    """Spark, as the options say."""
+def _judges(given: dict[str, Any]) -> dict[str, piecewise.JudgeSource]:
+    """Who judges a history in pieces, as the options say."""
     if why := wrong(given["master"]):
         raise click.UsageError(f"--master: {why}")
     if given["engine"] == SPARK:
         need(given["master"])  # before a journal is read for it
     words = partial(echo, err=True) if given["debug"] else unheard
-    return partial(piecewise.on_spark, master=given["master"], words=words)
+    return {
+        COLUMNS: partial(piecewise.by_columns, memory=given["memory"] or 0),
+        SPARK: partial(piecewise.on_spark, master=given["master"], words=words),
+    }
 
 
-def _judge_of(engine: str, on_spark: piecewise.JudgeSource) -> piecewise.JudgeSource | None:
-    """Who judges a history in pieces; None: a history is held whole."""
-    return {COLUMNS: piecewise.by_columns, SPARK: on_spark}.get(engine)
+def _judge_of(
+    engine: str, judges: dict[str, piecewise.JudgeSource], given: dict[str, Any]
+) -> piecewise.JudgeSource | None:
+    """Who judges; None: a history is held whole."""
+    if given["memory"] and engine != COLUMNS:
+        raise click.UsageError(f"--memory is for --engine columns, and this is {engine}")
+    return judges.get(engine)
 
 
 def _check_run(

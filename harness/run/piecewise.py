@@ -20,7 +20,9 @@ from maxq.checkers.core.keyed import Keyed
 from maxq.checkers.judgement.piecewise import dealt
 from maxq.harness.contracts.plugins import current
 from maxq.harness.run.judging import checkers_of, context_of
+from maxq.harness.run.process.memory import within
 from maxq.harness.run.process.passes import Passes
+from maxq.harness.run.process.room import is_full
 from maxq.harness.run.rejudge import unknown_suffix
 from maxq.harness.run.stored_run import Judged, options_of
 from maxq.histories.history import History
@@ -43,6 +45,7 @@ from maxq.spark_checkers import session
 
 if TYPE_CHECKING:
     from maxq.histories.columns.outline import Reading
+    from maxq.histories.lines.spool import Spool
 
 KEPT_BYTES = 192 << 20
 
@@ -196,31 +199,55 @@ def source_of(path: Path, *, allow_truncated: bool) -> Iterator[Source]:
     from maxq.histories.lines.spool import spool  # numpy
 
     with spool() as rows:
-        if table:
-            from maxq.histories.lines.whole_table import spool_table
-
-            report = spool_table(path, rows, allow_truncated=allow_truncated)
-        elif path.suffix == ".jsonl":
-            from maxq.histories.lines.journal import spool_journal
-
-            report = spool_journal(path, rows, allow_truncated=allow_truncated)
-        elif path.suffix == ".edn":
-            from maxq.histories.lines.jepsen import spool_edn
-
-            report = spool_edn(path, rows)
-        else:
-            raise HistoryError(unknown_suffix(path))
+        with _said_if_full():
+            report = _spooled(path, rows, table=table, allow_truncated=allow_truncated)
         yield Source(report, rows.batches)
 
 
-def by_columns(source: Source, checkers: Sequence[Checker], context: Context) -> dealt.Judged:
-    """Judge a history in this process, batch by batch."""
+def _spooled(path: Path, rows: "Spool", *, table: bool, allow_truncated: bool) -> ReadReport:
+    if table:
+        from maxq.histories.lines.whole_table import spool_table
+
+        return spool_table(path, rows, allow_truncated=allow_truncated)
+    if path.suffix == ".jsonl":
+        from maxq.histories.lines.journal import spool_journal
+
+        return spool_journal(path, rows, allow_truncated=allow_truncated)
+    if path.suffix == ".edn":
+        from maxq.histories.lines.jepsen import spool_edn
+
+        return spool_edn(path, rows)
+    raise HistoryError(unknown_suffix(path))
+
+
+def by_columns(
+    source: Source, checkers: Sequence[Checker], context: Context, *, memory: int = 0
+) -> dealt.Judged:
+    """Judge a history in this process, batch by batch; `memory` is what that may take (bytes; 0:
+    as much as there is).
+
+    Raises:
+        HistoryError: a row is no operation, or one key takes more memory.
+    """
     from maxq.checkers.judgement.piecewise.by_columns import judge_batches  # numpy
 
     request = dealt.Request(checkers, context)
     begins = source.passes.begins
-    judged = judge_batches(source.batches, request, timed=source.timed, begins=begins)
+    with _said_if_full():
+        judged = judge_batches(source.batches, request, within(memory), source.timed, begins)
     return judged if source.table is not None else _with_times(judged)
+
+
+@contextmanager
+def _said_if_full() -> Iterator[None]:
+    """A full disk is one where rows are kept."""
+    try:
+        yield
+    except OSError as error:
+        if not is_full(error):
+            raise
+        why = "the disk is full where a judgement keeps rows (TMPDIR)"
+        raise OSError(error.errno, why, tempfile.gettempdir()) from error
 
 
 def _with_times(judged: dealt.Judged) -> dealt.Judged:

@@ -7,18 +7,18 @@ one piece and one bucket, however long the history is.
 import pickle
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from tempfile import TemporaryFile
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
 
 import numpy as np
 
 from maxq.checkers.core.columnar import Dealing, numbers_of
 from maxq.checkers.judgement.piecewise.dealt import Task
+from maxq.checkers.judgement.piecewise.memory import TooLargeError
 from maxq.checkers.judgement.piecewise.pieces import Collected, Failed, Said
 
-ROW_BYTES = 200  # what all checks hold of a row of the history, as arrays, at most
+ROW_BYTES = 320  # what all checks hold of a row of the history, as arrays, at most
+HELD, HELD_AS_ROWS = 4, 10  # so much of a bucket's file is in memory while it is judged
 _NONE = np.zeros(0, np.int64)
 OfTasks = dict[str, dict[Any, Any] | Failed]
 
@@ -34,13 +34,20 @@ def buckets_for(rows: int, memory: int) -> int:
 
 
 class Buckets:
-    """What pieces say, in files that have no names; to be taken in order, and judged once."""
+    """What pieces say, in files; to be taken in order, and judged once.
 
-    def __init__(self, tasks: Mapping[str, Task], count: int) -> None:
-        self._tasks = tasks
-        self._open = ExitStack()
-        files = (TemporaryFile() for _ in range(count))  # noqa: SIM115 (closed by `judged`)
-        self._files = [self._open.enter_context(file) for file in files]
+    Args:
+        tasks: who judges.
+        files: one for each bucket, empty.
+        most: what one of them may take in memory, in bytes.
+        held: how many bytes there are in memory for each in a file.
+    """
+
+    def __init__(
+        self, tasks: Mapping[str, Task], files: Sequence[IO[bytes]], most: int, held: int = HELD
+    ) -> None:
+        self._tasks, self._files = tasks, files
+        self._most, self._held = most, held
 
     def take(self, number: int, said: Said) -> None:
         """Take the next piece's; `number` is the piece's own."""
@@ -48,17 +55,29 @@ class Buckets:
             pickle.dump((number, own), self._files[bucket], pickle.HIGHEST_PROTOCOL)
 
     def judged(self) -> OfTasks:
-        """As of `Collected`."""
+        """As of `Collected`.
+
+        Raises:
+            TooLargeError: a bucket does not fit into memory.
+        """
+        if (largest := self._held * max(file.tell() for file in self._files)) > self._most:
+            raise TooLargeError(
+                f"the events of one queue, lock or broker set take about {_mb(largest)} of memory "
+                f"to judge, and {_mb(self._most)} are left"
+            )
         found: OfTasks = {name: {} for name in self._tasks}
-        with self._open:
-            for file in self._files:
-                file.seek(0)
-                collected = Collected(self._tasks)
-                for number, said in _pickles(file):
-                    collected.take(number, said)
-                file.truncate(0)
-                found = merged(found, collected.judged())
+        for file in self._files:
+            file.seek(0)
+            collected = Collected(self._tasks)
+            for number, said in _pickles(file):
+                collected.take(number, said)
+            file.truncate(0)
+            found = merged(found, collected.judged())
         return found
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
 
 
 def _pickles(file: Any) -> Iterator[tuple[int, Said]]:

@@ -10,7 +10,9 @@ something was found, what shows it is looked up (`maxq.checkers.judgement.piecew
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from functools import cache
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,13 @@ from maxq.checkers.judgement.piecewise.asks import (
     named,
     silent,
 )
-from maxq.checkers.judgement.piecewise.buckets import Buckets, buckets_for, whole
+from maxq.checkers.judgement.piecewise.buckets import (
+    HELD,
+    HELD_AS_ROWS,
+    Buckets,
+    buckets_for,
+    whole,
+)
 from maxq.checkers.judgement.piecewise.dealt import (
     Found,
     Judged,
@@ -39,19 +47,20 @@ from maxq.checkers.judgement.piecewise.dealt import (
     merged,
 )
 from maxq.checkers.judgement.piecewise.looked_up import evidence_of, ops_at
+from maxq.checkers.judgement.piecewise.memory import Memory
 from maxq.checkers.judgement.piecewise.pieces import Collected, Dealer, Surveyed, Surveyor
 from maxq.histories.columns.outline import Edges, Outline, Reading, breaches_of, rows_of
 from maxq.histories.columns.timings import Timings, timings_in
 from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.op import Op, without_cycles
 
-MEMORY = 1 << 29  # bytes that rows dealt out may take at a time
+MEMORY = Memory(aim=1 << 29, most=1 << 40)
 
 
 def judge_batches(
     reading: Reading,
     request: Request,
-    memory: int = MEMORY,
+    memory: Callable[[], Memory] = lambda: MEMORY,
     timed: Reading | None = None,
     begins: Callable[[str], None] = silent,
 ) -> Judged:
@@ -60,12 +69,13 @@ def judge_batches(
     Args:
         reading: gives the batches of its events table.
         request: by whom it is judged.
-        memory: in bytes, what rows that are dealt out may take at a time; the rest is in files.
+        memory: what rows that are dealt out may take now; the rest is in files.
         timed: gives the same without what operations say, if that takes less time.
         begins: hears of each step, for people.
 
     Raises:
         HistoryError: a row is no operation.
+        TooLargeError: one key does not fit into memory.
     """
 
     def answer(ask: Ask) -> Any:
@@ -78,7 +88,12 @@ def judge_batches(
         return carried_out(judging_of(request), answer)
 
 
-def _answer(reading: Reading, ask: Ask, memory: int, begins: Callable[[str], None] = silent) -> Any:
+def _answer(
+    reading: Reading,
+    ask: Ask,
+    memory: Callable[[], Memory],
+    begins: Callable[[str], None] = silent,
+) -> Any:
     match ask:
         case Survey():
             look = Surveyor()
@@ -87,20 +102,22 @@ def _answer(reading: Reading, ask: Ask, memory: int, begins: Callable[[str], Non
             pieces = rows_of(reading, ask.outline, ask.pieces)
             return [ask.look(rows) for rows in pieces]
         case Deal():
-            collected = _dealt(reading, ask, memory)
-            begins("judging queues, locks and broker sets")
-            return whole(collected.judged())
+            with ExitStack() as files:
+                collected = _collector(ask, memory(), files)
+                dealer = Dealer(ask.tasks, ask.held, by_rows=ask.by_rows)
+                for number, rows in enumerate(rows_of(reading, ask.outline, ask.pieces)):
+                    collected.take(number, dealer.read(rows))
+                begins("judging queues, locks and broker sets")
+                return whole(collected.judged())
 
 
-def _dealt(reading: Reading, ask: Deal, memory: int) -> Collected | Buckets:
+def _collector(ask: Deal, memory: Memory, files: ExitStack) -> Collected | Buckets:
     few = ask.pieces is not None  # of which not all rows are wanted
-    buckets = 1 if few else buckets_for(ask.outline.rows, memory)
-    dealer = Dealer(ask.tasks, ask.held, by_rows=ask.by_rows)
-    collected: Collected | Buckets
-    collected = Collected(ask.tasks) if buckets == 1 else Buckets(ask.tasks, buckets)
-    for number, rows in enumerate(rows_of(reading, ask.outline, ask.pieces)):
-        collected.take(number, dealer.read(rows))
-    return collected
+    buckets = 1 if few else buckets_for(ask.outline.rows, memory.aim)
+    if buckets == 1:
+        return Collected(ask.tasks)
+    own = [files.enter_context(TemporaryFile()) for _ in range(buckets)]  # noqa: SIM115
+    return Buckets(ask.tasks, own, memory.most, HELD_AS_ROWS if ask.by_rows else HELD)
 
 
 def judging_of(request: Request) -> Plan[Judged]:

@@ -1,7 +1,6 @@
 """How much time and memory a judgement may use: ``--budget 30s,1GB``."""
 
 import re
-import resource
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from maxq.harness.cli.given.param_types import Duration
+from maxq.harness.run.process.memory import LEAST, memory_free, memory_used
 
 UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
@@ -29,17 +29,24 @@ class Budget(NamedTuple):
         return lambda: time.monotonic() > until or memory_used() > most
 
 
-def memory_used() -> int:
-    """How much memory this process has (bytes, resident)."""
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+def bytes_of(text: str) -> int | None:
+    """How many bytes a text such as 800MB or 1.5GB says; None: it is none."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?) ?(KB|MB|GB)", text.strip(), re.IGNORECASE)
+    return round(float(match[1]) * UNITS[match[2].upper()]) if match else None
 
 
-def memory_free() -> int:
-    """How much memory this machine can give (bytes)."""
-    with open("/proc/meminfo", "rb") as file:
-        known = dict(line.split(b":", 1) for line in file)
-    return int(known[b"MemAvailable"].split()[0]) << 10
+class MemoryType(click.ParamType[int]):
+    """How much memory a judgement may take: ``2GB``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        size = value if isinstance(value, int) else bytes_of(str(value))
+        if size is None:
+            self.fail(f"{value!r} is no size such as 800MB or 2GB", param, ctx)
+        if size < LEAST:
+            self.fail(f"at least {LEAST // 10**6}MB, which reading a history takes", param, ctx)
+        return size
 
 
 class BudgetType(click.ParamType[Budget]):
@@ -52,8 +59,8 @@ class BudgetType(click.ParamType[Budget]):
             return value
         found = Budget()
         for part in str(value).split(","):
-            if match := re.fullmatch(r"(\d{1,9})(KB|MB|GB)", part.strip(), re.IGNORECASE):
-                found = found._replace(memory=int(match[1]) * UNITS[match[2].upper()])
+            if (size := bytes_of(part)) is not None:
+                found = found._replace(memory=size)
             else:
                 duration_ns = Duration().convert(part.strip(), param, ctx)
                 found = found._replace(seconds=duration_ns / 1e9)

@@ -1,7 +1,10 @@
 """`maxq export` and `maxq check` of files."""
 
+import errno
+import re
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -9,6 +12,7 @@ from history_recorder import Recorder
 
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.terminal import program
+from maxq.harness.run.process import memory
 from maxq.harness.run.rejudge import concurrency_of, open_file
 from maxq.histories.history import History
 from maxq.histories.jsonl import JournalWriter
@@ -102,3 +106,46 @@ def test_clients_at_a_time_are_guessed_as_upstream_does() -> None:
     ]
     assert concurrency_of(History(ops)) == 5
     assert concurrency_of(History(())) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--memory", "2"], "'2' is no size such as 800MB or 2GB"),
+        (["--memory", "1GBs"], "'1GBs' is no size such as 800MB or 2GB"),
+        (["--memory", "600MB"], "at least 700MB, which reading a history takes"),
+        (["--memory", "2GB", "--engine", "local"], "--memory is for --engine columns, and this is"),
+    ],
+)
+def test_a_memory_that_is_none_is_refused(
+    journal: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(["check", str(journal), "--workload", "queue", *words]) == 254
+    assert said in capsys.readouterr().err
+
+
+def test_a_key_larger_than_memory_is_one_sentence(
+    journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    none_left = mock.patch.multiple(memory, ROOM=1, memory_used=lambda: 1 << 40)
+    with none_left:
+        code = run_cli(["check", str(journal), "--workload", "queue", "--memory", "1.5GB"])
+    assert code == 254
+    assert re.search(
+        r"one queue, lock or broker set take about \d+ MB of memory to judge, and 0 MB are left\n",
+        capsys.readouterr().err,
+    )
+
+
+@pytest.mark.parametrize(
+    "where", ["checkers.judgement.piecewise.buckets.pickle.dump", "histories.lines.spool.Spool.add"]
+)
+def test_a_full_disk_is_one_sentence_of_columns(
+    journal: Path, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = mock.patch(f"maxq.{where}", side_effect=OSError(errno.ENOSPC, "No space"))
+    with full, mock.patch.multiple(memory, WHOLE=0, ROOM=1):
+        code = run_cli(["check", str(journal), "--workload", "queue"])
+    assert code == 255
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "the disk is full where a judgement keeps rows (TMPDIR): " in last

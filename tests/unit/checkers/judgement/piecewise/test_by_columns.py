@@ -13,6 +13,7 @@ from maxq.checkers.core.api import Context
 from maxq.checkers.judgement.piecewise.buckets import buckets_for
 from maxq.checkers.judgement.piecewise.by_columns import MEMORY, judge_batches
 from maxq.checkers.judgement.piecewise.dealt import Request
+from maxq.checkers.judgement.piecewise.memory import Memory, TooLargeError
 from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.messages.durability import Durability
 from maxq.harness.run.judging import every_checker
@@ -23,6 +24,7 @@ from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import events_table
 
 SEEDS = 150
+SHORT = Memory(aim=1_600, most=1 << 40)
 
 
 def judged(
@@ -30,11 +32,11 @@ def judged(
     context: Context,
     rows: int = 1_000,
     table: Any = None,
-    memory: int = MEMORY,
+    memory: Memory = MEMORY,
 ) -> Results:
     table = events_table(history.ops, run_id="r") if table is None else table
     request = Request(every_checker(), context)
-    return judge_batches(batches_of(table, rows), request, memory).results
+    return judge_batches(batches_of(table, rows), request, lambda: memory).results
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +51,12 @@ def test_every_case_is_judged_alike(all_cases: dict[str, Case]) -> None:
         assert judged(case.history, case.context) == expected[name], name
 
 
-@pytest.mark.parametrize(("rows", "every", "memory"), [(1, 24, MEMORY), (7, 6, 1_000)])
+@pytest.mark.parametrize(("rows", "every", "memory"), [(1, 24, MEMORY), (7, 6, SHORT)])
 def test_it_does_not_matter_where_batches_end_and_in_how_many_buckets_keys_are(
-    all_cases: dict[str, Case], rows: int, every: int, memory: int
+    all_cases: dict[str, Case], rows: int, every: int, memory: Memory
 ) -> None:
-    assert buckets_for(5, MEMORY) == 1
-    assert buckets_for(50, 1_000) == 10
+    assert buckets_for(5, MEMORY.aim) == 1
+    assert buckets_for(50, SHORT.aim) == 10
     for name in sorted(all_cases)[::every]:
         case = all_cases[name]
         expected = check_all(case.history, every_checker(), case.context)
@@ -78,6 +80,11 @@ def test_logs_that_are_right_or_nearly_so_are_judged_alike() -> None:
                 seed
             )
     assert min(answers["KeyVerdict"], answers["Unsure"]) > SEEDS / 4, answers
+
+
+def test_a_key_that_does_not_fit_into_memory_is_refused() -> None:
+    with pytest.raises(TooLargeError, match=r"take about \d+ MB of memory to judge, and 0 MB"):
+        judged(queue_history(1), Context(), memory=Memory(aim=1_600, most=1_600))
 
 
 def test_texts_that_are_not_ours_are_read_by_the_decoder() -> None:

@@ -44,7 +44,7 @@ def size_of(workload: str, ops: int) -> Size:
     small = Small(held, outline.totals, None, outline.reassigned)
     judging = Judging(Request(every_checker(), Context()), small)
     plan = _found(judging, small, outline, {})
-    found = carried_out(plan, lambda ask: _answer(reading, ask, MEMORY))
+    found = carried_out(plan, lambda ask: _answer(reading, ask, lambda: MEMORY))
     return Size(
         outline.rows,
         len(small.ops),

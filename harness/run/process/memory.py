@@ -1,0 +1,37 @@
+"""How much memory this process has and may take. Bytes."""
+
+import resource
+from collections.abc import Callable
+
+from maxq.checkers.judgement.piecewise.memory import Memory
+
+WHOLE = 1_536 << 20  # what a judgement aims at where nobody says how much
+LEAST = 700_000_000  # what reading one piece of a history takes, with Python and its libraries
+ROOM = 64 << 20  # for rows that are dealt out, however little is left
+
+
+def memory_used() -> int:
+    """How much memory this process has (resident)."""
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def memory_free() -> int:
+    """How much memory this machine can give."""
+    with open("/proc/meminfo", "rb") as file:
+        known = dict(line.split(b":", 1) for line in file)
+    return int(known[b"MemAvailable"].split()[0]) << 10
+
+
+def within(limit: int) -> Callable[[], Memory]:
+    """Says at any time what is left of a limit for this process.
+
+    Args:
+        limit: 0: what the machine has, though less is aimed at.
+    """
+
+    def left() -> Memory:
+        room = max((limit or WHOLE) - memory_used(), ROOM)
+        return Memory(aim=room, most=room if limit else memory_free())
+
+    return left
