@@ -318,7 +318,11 @@ def rows_of(
 
 def batches_of(table: pa.Table, rows: int = 65_536) -> Reading:
     """Reads a table that is in memory."""
-    batches = table.to_batches(max_chunksize=rows)
+    return reading_of(table.to_batches(max_chunksize=rows))
+
+
+def reading_of(batches: Sequence[pa.RecordBatch]) -> Reading:
+    """Reads batches that are in memory."""
     return lambda pieces: iter(
         batches if pieces is None else [batches[number] for number in sorted(pieces)]
     )
