@@ -150,7 +150,7 @@ class _Run:
             own = [n for n in group if wanted is None or n in wanted]
             before = [outline.before[n] for n in own]
             if own:
-                found.append(Part(self._name, self._files, own, before, outline.never))
+                found.append(Part(self._name, self._files, own, before, outline.never_in(own)))
         return found
 
 

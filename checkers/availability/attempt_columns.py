@@ -56,9 +56,7 @@ def elements(
     """
     done = chosen[(rows.type[chosen] != INVOKE) & (rows.begun[chosen] >= 0)]
     key, plain = keys_begun(rows, done)
-    kept = rows.type[done] == OK
-    for span in spans:
-        kept |= (rows.begun_ns[done] >= span.since_ns) & (rows.index[done] < span.until)
+    kept = (rows.type[done] == OK) | in_any(spans, rows.begun_ns[done], rows.index[done])
     row, ok = done[plain & kept], rows.type[done[plain & kept]] == OK
     set_number, routed = _beside(rows, row, ok, sets)
     arrays = {
@@ -70,6 +68,17 @@ def elements(
     order = np.argsort(row, kind="stable")
     joined = {name: np.append(own, odd.arrays[name])[order] for name, own in arrays.items()}
     return Dealing(key[order], row[order], joined, _NO_ROWS, unsure)
+
+
+def in_any(spans: Collection[Span], begun_ns: Ints, at: Ints) -> Mask:
+    """Which sends are in one of some spans, however many those are."""
+    if not spans:
+        return np.zeros(len(at), np.bool_)
+    since_ns, until = np.array(sorted(spans), np.int64).T
+    latest = np.maximum.accumulate(until)  # of those that began by then
+    begun_by = np.searchsorted(since_ns, begun_ns, "right")
+    inside: Mask = (begun_by > 0) & (at < latest[begun_by - 1])
+    return inside
 
 
 def _beside(rows: Rows, row: Ints, ok: Mask, sets: Sequence[str]) -> tuple[Ints, Mask]:

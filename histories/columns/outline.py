@@ -255,6 +255,13 @@ class Outline:
             return np.flatnonzero(high > low).tolist()
         return [*range(len(self.bounds))]
 
+    def never_in(self, pieces: Sequence[int]) -> Ints:
+        """Of `never` what these pieces may hold."""
+        if not self.sound or not len(pieces):
+            return self.never
+        low, high = self.bounds[min(pieces), 0], self.bounds[max(pieces), 1]
+        return self.never[np.searchsorted(self.never, low) : np.searchsorted(self.never, high + 1)]
+
 
 class _Seen:
     """Processes that were seen; of all but very high numbers a byte each."""
