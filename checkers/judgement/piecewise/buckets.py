@@ -6,6 +6,7 @@ one piece and one bucket, however long the history is.
 
 import pickle
 import zlib
+from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
@@ -17,8 +18,8 @@ from maxq.checkers.judgement.piecewise.dealt import Task
 from maxq.checkers.judgement.piecewise.memory import TooLargeError
 from maxq.checkers.judgement.piecewise.pieces import Collected, Failed, Said
 
-ROW_BYTES = 320  # what all checks hold of a row of the history, as arrays, at most
-HELD, HELD_AS_ROWS = 4, 10  # so much of a bucket's file is in memory while it is judged
+ROW_BYTES = 240  # what any check holds of a row of the history, as arrays, at most
+HELD, HELD_AS_ROWS = 5, 10  # so much of a bucket's file is in memory while it is judged
 _NONE = np.zeros(0, np.int64)
 OfTasks = dict[str, dict[Any, Any] | Failed]
 
@@ -34,12 +35,13 @@ def buckets_for(rows: int, memory: int) -> int:
 
 
 class Buckets:
-    """What pieces say, in files; to be taken in order, and judged once.
+    """What pieces say, in files; to be taken in order, and judged once, a task of a bucket at a
+    time.
 
     Args:
         tasks: who judges.
         files: one for each bucket, empty.
-        most: what one of them may take in memory, in bytes.
+        most: what a task of one of them may take in memory, in bytes.
         held: how many bytes there are in memory for each in a file.
     """
 
@@ -48,44 +50,58 @@ class Buckets:
     ) -> None:
         self._tasks, self._files = tasks, files
         self._most, self._held = most, held
+        self._said = [{name: _Places() for name in tasks} for _ in files]
 
     def take(self, number: int, said: Said) -> None:
         """Take the next piece's; `number` is the piece's own."""
         for bucket, own in split(said, len(self._files)).items():
-            pickle.dump((number, own), self._files[bucket], pickle.HIGHEST_PROTOCOL)
+            file, places = self._files[bucket], self._said[bucket]
+            for name, alone in _by_task(own):
+                places[name].begins.append(file.tell())
+                pickle.dump((number, alone), file, pickle.HIGHEST_PROTOCOL)
+                places[name].size += file.tell() - places[name].begins[-1]
 
     def judged(self) -> OfTasks:
         """As of `Collected`.
 
         Raises:
-            TooLargeError: a bucket does not fit into memory.
+            TooLargeError: a task of a bucket does not fit into memory.
         """
-        if (largest := self._held * max(file.tell() for file in self._files)) > self._most:
+        sizes = [one.size for said in self._said for one in said.values()]
+        largest = self._held * max(sizes, default=0)
+        if largest > self._most:
             raise TooLargeError(
                 f"the events of one queue, lock or broker set take about {_mb(largest)} of memory "
                 f"to judge, and {_mb(self._most)} are left"
             )
         found: OfTasks = {name: {} for name in self._tasks}
-        for file in self._files:
-            file.seek(0)
-            collected = Collected(self._tasks)
-            for number, said in _pickles(file):
-                collected.take(number, said)
+        for file, said in zip(self._files, self._said, strict=True):
+            for name, task in self._tasks.items():
+                collected = Collected({name: task})
+                for at in said[name].begins:
+                    file.seek(at)
+                    collected.take(*pickle.load(file))
+                found[name] = _both(found[name], collected.judged()[name])
             file.truncate(0)
-            found = merged(found, collected.judged())
         return found
+
+
+class _Places:
+    """Where a file has what is said to a task, and how many bytes that is."""
+
+    def __init__(self) -> None:
+        self.begins = array("q")
+        self.size = 0
+
+
+def _by_task(said: Said) -> Iterator[tuple[str, Said]]:
+    for name in {**said.failed, **said.dealings, **said.rows}:
+        own = [{name: of[name]} if name in of else {} for of in said]
+        yield name, Said(*own)  # type: ignore[arg-type]
 
 
 def _mb(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
-
-
-def _pickles(file: Any) -> Iterator[tuple[int, Said]]:
-    while True:
-        try:
-            yield pickle.load(file)
-        except EOFError:
-            return
 
 
 def merged(one: OfTasks, other: OfTasks) -> OfTasks:

@@ -24,7 +24,7 @@ from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import events_table
 
 SEEDS = 150
-SHORT = Memory(aim=1_600, most=1 << 40)
+SHORT = Memory(aim=1_200, most=1 << 40)
 
 
 def judged(
@@ -84,7 +84,7 @@ def test_logs_that_are_right_or_nearly_so_are_judged_alike() -> None:
 
 def test_a_key_that_does_not_fit_into_memory_is_refused() -> None:
     with pytest.raises(TooLargeError, match=r"take about \d+ MB of memory to judge, and 0 MB"):
-        judged(queue_history(1), Context(), memory=Memory(aim=1_600, most=1_600))
+        judged(queue_history(1), Context(), memory=Memory(aim=1_200, most=1_200))
 
 
 def test_texts_that_are_not_ours_are_read_by_the_decoder() -> None:
