@@ -47,6 +47,7 @@ class ActKind(NamedTuple):
         back: it brings nodes back, and where a schedule names none, all that it fits.
         rejoins: nodes that it names are heard again.
         order: it strikes nobody: an order to controllers, or a question.
+        alone: it strikes a broker, and not the process or the machine that it may share.
         complaint: what of its arguments can never be done; empty if there is nothing.
     """
 
@@ -57,21 +58,24 @@ class ActKind(NamedTuple):
     back: bool = False
     rejoins: bool = False
     order: bool = False
+    alone: bool = False
     complaint: Callable[[Args, Sequence[str]], str] = lambda args, nodes: ""
 
 
 def on_each(
-    contract: type[T], make: Callable[[T, Args], Verb]
+    contract: type[T], make: Callable[[T, Args], Verb], *, alone: bool = False
 ) -> Callable[[Stage, str, Sequence[str], Args], Awaitable[Told]]:
     """An act that does the same to each node, to all at once.
 
     Args:
         contract: what it needs of the cluster.
         make: what it does, from that and the act's arguments.
+        alone: it is done to each broker of a container, and not to all at once.
     """
 
     async def do(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
-        return await stage.each(make(stage.cluster.offers(contract), args), nodes)
+        each = stage.each_alone if alone else stage.each
+        return await each(make(stage.cluster.offers(contract), args), nodes)
 
     return do
 

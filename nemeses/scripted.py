@@ -66,6 +66,8 @@ class Scripted:
         await self._stage.look()
         parts = await self._whom(act, name, who, act.fit(self._stage, args))
         self._stage.struck[name] = list(parts)
+        if not act.alone:
+            parts = self._with_beside(parts)
         done = await act.do(self._stage, name, list(parts), {**args, "of": who.of})
         self._remember(act, list(parts))
         if args.get("stays"):
@@ -78,13 +80,22 @@ class Scripted:
         """As what a node was struck."""
         return what.get("role") or parts.get(node) or self._stage.role(node)
 
+    def _with_beside(self, parts: Mapping[str, str]) -> dict[str, str]:
+        """The same, and who shares their processes: these are struck as what they are."""
+        every = dict.fromkeys(other for node in parts for other in self._stage.beside(node))
+        return {node: parts.get(node) or self._stage.role(node) for node in every}
+
     async def _whom(
         self, act: ActKind, name: str, who: Who, fit: Callable[[str], bool]
     ) -> dict[str, str]:
         """Nodes that an act concerns, and as what; in order."""
-        nodes, role = self._stage.nodes, self._stage.role
+        stage = self._stage
+        nodes, role = stage.nodes, stage.role
         if who.nodes:
-            return {n: role(n) for n in who.nodes if n in nodes and fit(n)}
+            named = [
+                n for name in who.nodes for n in ([name] if name in nodes else stage.beside(name))
+            ]
+            return {n: role(n) for n in named if n in nodes and fit(n)}
         if who.of:
             struck = SHARES[who.share](self._stage.struck.get(who.of, []))
             return {n: role(n) for n in struck if fit(n)}

@@ -42,6 +42,9 @@ class Stage:
         self.keys = keys
         self._key = key
         self.nodes = {n.name: n for n in cluster.nodes if not n.spare}
+        self._beside: dict[str, list[str]] = {}  # by process
+        for name, node in self.nodes.items():
+            self._beside.setdefault(node.process, []).append(name)
         self.struck: dict[str, list[str]] = {}  # by act
         self._cuts: dict[str, str] = {}  # acts whose cuts are in force, each with its kind
         self.settled: set[str] = set()  # nodes whose address changed for good
@@ -51,6 +54,26 @@ class Stage:
         """Find out which nodes have ended by themselves, and may: their disk was at fault."""
         processes = self.cluster.offers(Killable)
         self.ended = frozenset(n for n in await processes.crashed() if processes.excused(n))
+
+    @property
+    def apart(self) -> list[str]:
+        """One node of each machine."""
+        return [names[0] for names in self._beside.values()]
+
+    def beside(self, node: str) -> Sequence[str]:
+        """All nodes of a node's process, or of the container of that name."""
+        known = self.nodes.get(node)
+        return self._beside.get(node if known is None else known.process, [node])
+
+    def spread(self, grudge: Grudge) -> Grudge:
+        """A cut as one between machines: who is on one of them hears, or does not, as the others
+        there."""
+        found: dict[str, set[str]] = {}
+        for to, sources in grudge.items():
+            cut_off = {name for s in sources for name in self.beside(s)}.difference(self.beside(to))
+            for name in self.beside(to) if cut_off else ():
+                found.setdefault(name, set()).update(cut_off)
+        return {to: frozenset(sources) for to, sources in found.items()}
 
     def role(self, node: str) -> str:
         known = self.nodes.get(node)
@@ -95,7 +118,14 @@ class Stage:
         return proofs
 
     async def each(self, verb: Verb, nodes: Sequence[str]) -> Told:
-        """Do something to all nodes in one instant; ``spread_ms`` is what that was in truth."""
+        """Do something to all nodes in one instant, and to those of one container once;
+        ``spread_ms`` is what that was in truth."""
+        return await self.each_alone(verb, nodes, lambda node: self.beside(node)[0])
+
+    async def each_alone(
+        self, verb: Verb, nodes: Sequence[str], by: Callable[[str], str] = str
+    ) -> Told:
+        """The same to each node, whoever else is in its container."""
         loop = asyncio.get_running_loop()
         began: list[float] = []
 
@@ -104,9 +134,9 @@ class Stage:
             return await verb(node)
 
         async with asyncio.TaskGroup() as group:
-            tasks = {node: group.create_task(one(node)) for node in nodes}
-        spread = {"spread_ms": round((max(began) - min(began)) * 1000, 3)} if len(nodes) > 1 else {}
-        return {node: told(task.result(), **spread) for node, task in tasks.items()}
+            tasks = {of: group.create_task(one(of)) for of in dict.fromkeys(map(by, nodes))}
+        spread = {"spread_ms": round((max(began) - min(began)) * 1000, 3)} if len(began) > 1 else {}
+        return {node: told(tasks[by(node)].result(), **spread) for node in nodes}
 
 
 def recorded(args: Mapping[str, Any]) -> dict[str, frozenset[str]]:

@@ -20,7 +20,7 @@ from maxq.harness.cli.given.sections import Sectioned, section
 from maxq.harness.cli.runs import index_anew
 from maxq.harness.cli.show import show
 from maxq.harness.cli.stored_runs import explained, with_fixes
-from maxq.harness.contracts.target import SHIPPED
+from maxq.harness.contracts.target import SHIPPED, spoken
 from maxq.harness.contracts.target import plan as plan_of
 from maxq.harness.contracts.terminal import echo, pasted
 from maxq.harness.run import doctor, stored_run
@@ -102,9 +102,9 @@ def show_plan(options: Options, *, as_json: bool) -> None:
         plain = {"options": options, "command": options.command(), "acts": script.acts}
         echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         return
-    nodes = len(plan_of(options.topology))
+    nodes = spoken(plan_of(options.topology))
     echo(f"run:     {pasted(options.command())}")
-    echo(f"cluster: {nodes} nodes, {options.running}, {options.profile}, {options.timing} timing")
+    echo(f"cluster: {nodes}, {options.running}, {options.profile}, {options.timing} timing")
     if options.keys:
         echo(f"set:     {', '.join(f'{k}={v}' for k, v in sorted(options.keys.items()))}")
     for line in said_of_files(options, whole=True):

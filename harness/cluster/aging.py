@@ -37,8 +37,8 @@ class Ages:
         old = [s for s in starts if s < last]
         if not old:
             raise NothingThere(LOG_FOLDER)
-        machine = self._nodes.machine(node)
-        ages = {s: await machine.age(f"{machine.data_dir}/{LOG_FOLDER}{s:020d}", AGED_MS)
+        machine, own = self._nodes.machine(node), self._nodes.folder(node)
+        ages = {s: await machine.age(f"{own}/{LOG_FOLDER}{s:020d}", AGED_MS)
                 for s in old}  # fmt: skip
         # One that is gone meanwhile was deleted, as what was old before may be at any time.
         young = [s for s, age in ages.items() if age is not None and age < AGED_MS - SLACK_MS]

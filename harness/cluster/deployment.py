@@ -72,7 +72,7 @@ class Deployment:
             SetupFailed: a node does not start, no master appears, or not all replicas join.
             EnvironmentUnavailable: this host cannot.
         """
-        await self._environment.up([MachineSpec(name=n.name) for n in self.nodes])
+        await self._environment.up([MachineSpec(name=name) for name in self.processes.processes])
         await self.links.name_machines()
         for node in self.nodes:
             await self.releases.equip(node.name, first=True)
@@ -104,8 +104,8 @@ class Deployment:
         return await self.queries.recovered() and await self.queries.whole()
 
     async def _start_all(self, nodes: Sequence[Node]) -> None:
-        for node in nodes:
-            await self.processes.spawn(node.name)
+        for process in dict.fromkeys(node.process for node in nodes):
+            await self.processes.spawn(self.processes.on(process)[0])
         for node in nodes:
             proof = await self.processes.start(node.name)
             if not proof.holds:
@@ -121,13 +121,14 @@ class Deployment:
         return await self.processes.look()
 
     async def collect(self) -> AsyncIterator[tuple[str, str, bytes]]:
-        """Every node's log, configuration and store, one file at a time: node, path, content."""
-        for node in self.nodes:
-            machine = self.processes.machine(node.name)
+        """Every process's log, and the configuration and store of its nodes, one file at a time:
+        process, path, content."""
+        for process in self.processes.processes:
+            machine = self.processes.machine(process)
             for path in dict.fromkeys([*await machine.files(machine.data_dir), NODE_LOG]):
                 data = await machine.get(f"{machine.data_dir}/{path}")
                 if data is not None:
-                    yield node.name, path, data
+                    yield process, path, data
 
     # Who is there.
 

@@ -54,10 +54,10 @@ class Hardware:
 
     def ailments(self, node: str) -> frozenset[str]:
         """What is wrong with a node's machine now."""
-        return self._ailments.get(node, frozenset())
+        return self._ailments.get(self._nodes.process(node), frozenset())
 
     def _set(self, node: str, of: frozenset[str], now: frozenset[str]) -> None:
-        self._ailments[node] = self.ailments(node) - of | now
+        self._ailments[self._nodes.process(node)] = self.ailments(node) - of | now
 
     # Clocks.
 
@@ -65,7 +65,8 @@ class Hardware:
         """How far a clock is from where it was before it was touched first."""
         shown = await self._nodes.machine(node).wall_ms()
         since_ms = asyncio.get_running_loop().time() * 1000
-        return shown - since_ms - self._right_ms.setdefault(node, shown - since_ms)
+        right_ms = self._right_ms.setdefault(self._nodes.process(node), shown - since_ms)
+        return shown - since_ms - right_ms
 
     async def bump_clock(self, node: str, *, offset_ms: int, drift_ppm: int) -> Proof:
         await self._off_ms(node)
@@ -107,7 +108,7 @@ class Hardware:
         if not wrong:
             return Proof(False, {"reason": "no fault was asked for"})
         machine = self._nodes.machine(node)
-        read = misread and misread._replace(path=f"{machine.data_dir}/store/{misread.path}")
+        read = misread and misread._replace(path=f"{self._nodes.store(node)}/{misread.path}")
         before = await machine.get(read.path) if read else None
         await machine.set_disk(full=full, sync_ms=sync_ms, frozen=frozen, misread=read)
         self._set(node, DISK, wrong)
@@ -136,7 +137,7 @@ class Hardware:
 
     async def delay(self, node: str, *, ms: int) -> Proof:
         machine = self._nodes.machine
-        wanted = {machine(n.name).block: ms for n in self._nodes.all if n.name != node}
+        wanted = {machine(other).block: ms for other in self._nodes.others(node)}
         await machine(node).set_delay(wanted)
         self._set(node, frozenset((DELAY,)), frozenset((DELAY,)))
         dials = await self._dials(node, PROBE_TIMEOUT_S + ms / 1000)
@@ -173,7 +174,7 @@ class Hardware:
             met = await self._nodes.machine(source).probe(host, port, timeout_s=timeout_s)
             return Dialled(met, round((loop.time() - begun) * 1000))
 
-        sources = [n.name for n in self._nodes.all if n.name != to]
+        sources = self._nodes.others(to)
         async with asyncio.TaskGroup() as group:
             tasks = {source: group.create_task(dial(source)) for source in sources}
         return {source: task.result() for source, task in tasks.items()}

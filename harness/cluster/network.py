@@ -63,7 +63,7 @@ class Links:
         name: str = "",
         patience_s: float = CUT_PROBE_TIMEOUT_S,
     ) -> Mapping[str, Proof]:
-        wanted = {to: frozenset(who - {to}) for to, who in grudge.items() if who - {to}}
+        wanted = self._nodes.between(grudge)
         if CLIENT in wanted:
             raise ValueError("cuts are made in the machines of nodes: clients take every packet")
         before, _ = self._cuts.pop(name, ({}, False))
@@ -77,7 +77,7 @@ class Links:
             return all(proof.holds for proof in seen.values())
 
         await until(caught, CUT_TIMEOUT_S + slow_s)
-        return seen
+        return self._nodes.of_all(seen)
 
     async def _install(self, machines: Iterable[str]) -> None:
         """Let machines drop what all cuts together say."""
@@ -138,7 +138,7 @@ class Links:
             return all(proof.holds for proof in seen.values())
 
         await until(whole, HEAL_TIMEOUT_S)
-        return seen
+        return self._nodes.of_all(seen)
 
     def _unhindered(self, to: str, sources: frozenset[str]) -> frozenset[str]:
         """Whose probes of a machine no cut stops, on the way there or back."""
@@ -151,19 +151,19 @@ class Links:
         """Tell every machine what the names of all machines mean now."""
         if not self._by_name:
             return
-        machines = [self._nodes.machine(node.name) for node in self._nodes.all]
+        machines = [self._nodes.machine(name) for name in self._nodes.processes]
         hosts = {machine.name: machine.address for machine in machines}
         for machine in machines:
             await machine.set_hosts(hosts)
 
     async def change_address(self, node: str, *, restart: bool) -> Proof:
         machine = self._nodes.machine(node)
-        self._first.setdefault(node, machine.address)
+        self._first.setdefault(machine.name, machine.address)
         return await self._change(node, next_address(machine), restart=restart)
 
     async def restore_address(self, node: str, *, restart: bool) -> Proof:
         address = self._nodes.machine(node).address
-        first = self._first.get(node, address)
+        first = self._first.get(self._nodes.process(node), address)
         if first == address:
             why = "it has its first address"
             return Proof(True, {"from": address, "to": address, "reason": why})

@@ -34,12 +34,14 @@ class Losses:
         self._ways = ways
 
     def losing(self, node: str) -> bool:
-        return node in self._ways.losing
+        return self._nodes.process(node) in self._ways.losing
 
     async def lose(
         self, node: str, *, percent: int, peers: Sequence[str], ways: Direction
     ) -> Proof:
-        others = tuple(peer for peer in peers if peer != node)
+        node = self._nodes.process(node)
+        machines = dict.fromkeys(self._nodes.process(peer) for peer in peers)
+        others = tuple(peer for peer in machines if peer != node)
         if not others:
             return Proof(False, {"reason": "no other node was named"})
         before = _all_ways(node, self._ways.losing.get(node))
@@ -65,6 +67,7 @@ class Losses:
         return Proof(holds, seen)
 
     async def stop_losing(self, node: str) -> Proof:
+        node = self._nodes.process(node)
         ended = _all_ways(node, self._ways.losing.pop(node, None))
         last = await self._counted(ended)
         await self._install(ended)

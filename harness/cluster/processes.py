@@ -3,20 +3,29 @@
 A fault must be seen: a process is gone when its machine says so and its port refuses, held when it
 is in state T. Ports are probed from the observers' address, which no cut touches. What a fault did
 to a node is remembered here, so that faults which strike at the same time know of each other: a
-killed node is not paused any more, a node that is down stays down until it is started.
+killed node is not paused any more, a node that is down stays down until it is started. What is done
+to a broker in a container is done to its process, and so to all brokers of that.
 Units: seconds.
 """
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, until
 from maxq.harness.cluster.first_failure import first_failure
-from maxq.harness.contracts.cluster import NothingThere, Proof
+from maxq.harness.contracts.cluster import Grudge, NothingThere, Proof
 from maxq.harness.contracts.environment import Environment, Machine, Port, ProcessStatus, Role
-from maxq.harness.contracts.target import Node, Settings, Target, plan
+from maxq.harness.contracts.target import (
+    NODE_FILE,
+    Node,
+    Settings,
+    Target,
+    containers,
+    containing,
+    plan,
+)
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import split_address
 from maxq.reference.wire.files import decode_identity
@@ -45,13 +54,15 @@ class Nodes:
 
     def __init__(self, environment: Environment, target: Target, settings: Settings) -> None:
         self.all: Sequence[Node] = plan(settings.topology)
+        self.containers = {c.name: c for c in containers(self.all)}
+        self.processes = tuple(dict.fromkeys(n.process for n in self.all))  # also of machines
         self._environment = environment
         self._target = target
         self._settings = settings
         self._by_name = {n.name: n for n in self.all}
-        self._pids: dict[str, int] = {}
-        self._wanted = dict.fromkeys(self._by_name, False)
-        self._paused = dict.fromkeys(self._by_name, False)
+        self._pids: dict[str, int] = {}  # this and the next by process
+        self._wanted = dict.fromkeys(self.processes, False)
+        self._paused = dict.fromkeys(self.processes, False)
         self._excused: set[str] = set()
         self._tampered: set[str] = set()  # until their stores are removed
         self._copied: set[str] = set()  # others got copies of their stores; until these go
@@ -59,34 +70,77 @@ class Nodes:
     def node(self, name: str) -> Node:
         return self._by_name[name]
 
+    def process(self, name: str) -> str:
+        """The process of a node, or of that name."""
+        return self._by_name[name].process if name in self._by_name else name
+
+    def on(self, process: str) -> tuple[str, ...]:
+        """The nodes that are in a process."""
+        container = self.containers.get(process)
+        return (process,) if container is None else container.brokers
+
+    def others(self, node: str) -> list[str]:
+        """All processes but that of a node."""
+        return [process for process in self.processes if process != self.process(node)]
+
+    def between(self, grudge: Grudge) -> dict[str, frozenset[str]]:
+        """A grudge of nodes as one of the machines that they are on; none is cut from itself."""
+        found: dict[str, set[str]] = {}
+        for to, sources in grudge.items():
+            own = self.process(to)
+            found.setdefault(own, set()).update({self.process(s) for s in sources} - {own})
+        return {to: frozenset(sources) for to, sources in found.items() if sources}
+
+    def of_all(self, proofs: Mapping[str, Proof]) -> dict[str, Proof]:
+        """Proofs of machines as those of all nodes on them, and what was seen between machines as
+        of nodes."""
+        found = {}
+        for machine, proof in proofs.items():
+            seen = {name: self._by_node(what) for name, what in proof.seen.items()}
+            found.update(dict.fromkeys(self.on(machine), Proof(proof.holds, seen)))
+        return found
+
+    def _by_node(self, seen: Any) -> Any:
+        if not isinstance(seen, dict):
+            return seen
+        return {node: what for name, what in seen.items() for node in self.on(name)}
+
     def machine(self, node: str) -> Machine:
-        return self._environment.machine(node)
+        return self._environment.machine(self.process(node))
+
+    def folder(self, node: str) -> str:
+        """Where it has what is its own, on its machine."""
+        own = self.machine(node).data_dir
+        return own if self.process(node) == node else f"{own}/{node}"
 
     def address(self, node: str, role: Role | None = None) -> str:
+        if node in self.containers:
+            return f"{self.machine(node).address}:{self.containers[node].port}"
         known = self._by_name[node]
         return f"{self.machine(node).address}:{known.port_of(role or known.role)}"
 
     def resolve(self, address: str) -> str:
         """What ``host:port`` means, where the host may be a machine's name."""
         host, _, port = address.rpartition(":")
-        return f"{self.machine(host).address}:{port}" if host in self._by_name else address
+        return f"{self.machine(host).address}:{port}" if host in self.processes else address
 
     def config_path(self, node: str) -> str:
-        return f"{self.machine(node).data_dir}/node.conf"
+        return f"{self.folder(node)}/{NODE_FILE}"
 
     def follows_address(self, node: str) -> bool:
         """Whether it goes with its machine to another address while it runs."""
-        return self._target.follows_address(self._by_name[node])
+        known = (self._by_name[each] for each in self.on(self.process(node)))
+        return all(self._target.follows_address(each) for each in known)
 
     def running(self, node: str) -> bool:
-        return self._wanted[node]
+        return self._wanted[self.process(node)]
 
     def paused(self, node: str) -> bool:
-        return self._paused[node]
+        return self._paused[self.process(node)]
 
     def excuse(self, node: str) -> None:
         """Its disk is at fault: should it end by itself, that is no wonder."""
-        self._excused.add(node)
+        self._excused.add(self.process(node))
 
     def excused(self, node: str) -> bool:
         """Whether its disk was at fault since its last start, or its store was tampered with."""
@@ -97,31 +151,49 @@ class Nodes:
         return self.excused(node) and (await self.status(node)).code is not None
 
     def _excuse(self, node: str) -> str:
-        if node in self._tampered:
+        """Of a broker that ended alone, or of whoever its process has."""
+        within = {node, *self.on(node)}
+        if within & self._tampered:
             return STORE_EXCUSE
-        if node in self._copied:
+        if within & self._copied:
             return COPY_EXCUSE
-        return DISK_EXCUSE if node in self._excused else ""
+        return DISK_EXCUSE if self.process(node) in self._excused else ""
 
     def spawned(self) -> list[str]:
-        """Nodes that ever had a process, in order of their first start."""
+        """Processes that were ever started, in order of their first start."""
         return list(self._pids)
 
     async def status(self, node: str) -> ProcessStatus:
-        return await self.machine(node).status(self._pids[node])
+        return await self.machine(node).status(self._pids[self.process(node)])
 
     async def command(self, node: str) -> Sequence[str]:
         """The command line of its process, as its machine has it."""
-        return await self.machine(node).command(self._pids[node])
+        return await self.machine(node).command(self._pids[self.process(node)])
 
     async def signal(self, node: str, number: int) -> None:
-        await self.machine(node).signal(self._pids[node], number)
+        await self.machine(node).signal(self._pids[self.process(node)], number)
 
     async def port(self, node: str) -> Port:
         """What an observer meets at the node's port."""
         host, port = split_address(self.address(node))
         dialled = self._environment.observer_dial(asyncio.Protocol, host, port)
         return await met(dialled, PROBE_TIMEOUT_S)
+
+    async def _ports(self, node: str) -> dict[str, Port]:
+        """What is met at all ports of a node's process, by whom they belong to."""
+        process = self.process(node)
+        names = dict.fromkeys((process, *self.on(process)))
+        return {name: await self.port(name) for name in names}
+
+    def _seen(self, node: str, status: ProcessStatus, ports: dict[str, Port]) -> dict[str, Any]:
+        """What a proof shows of a process: of several ports the one that is not as the first."""
+        first = next(iter(ports.values()))
+        port = next((p for p in ports.values() if p != first), first)
+        seen = {"pid": status.pid, "code": status.code, "port": port}
+        process = self.process(node)
+        if process not in self.containers:
+            return seen
+        return {**seen, "container": process, "ports": ports}
 
     # Ends.
 
@@ -153,7 +225,8 @@ class Nodes:
         async def gone() -> bool:
             return (await self.status(node)).code is not None
 
-        clean = self._target.ends_with(self._by_name[node])
+        known = self._by_name[self.on(self.process(node))[0]]
+        clean = self._target.ends_with(known)
         if await until(gone, STOP_TIMEOUT_S):
             return await self._ended(node, clean)
         await self.signal(node, signal.SIGKILL)
@@ -165,9 +238,10 @@ class Nodes:
 
     async def _condemned(self, node: str) -> Proof | None:
         """From now on the node should not run. A proof that it did not, if so."""
-        known = node in self._pids
-        paused, self._paused[node] = self._paused[node], False
-        wanted, self._wanted[node] = self._wanted[node], False
+        process = self.process(node)
+        known = process in self._pids
+        paused, self._paused[process] = self._paused[process], False
+        wanted, self._wanted[process] = self._wanted[process], False
         status = await self.status(node) if known else None
         if status is not None and status.code is None:
             return None
@@ -192,57 +266,65 @@ class Nodes:
             return (await self.status(node)).code is not None
 
         await until(gone, DEATH_TIMEOUT_S)
-        status, port = await self.status(node), await self.port(node)
+        status, ports = await self.status(node), await self._ports(node)
         # Another exit code means that the process ended by itself: a crash, not our fault.
-        holds = status.code in expected and port == "refused"
-        return Proof(holds, {"pid": status.pid, "code": status.code, "port": port})
+        holds = status.code in expected and {*ports.values()} == {"refused"}
+        return Proof(holds, self._seen(node, status, ports))
 
     # Beginnings.
 
     async def spawn(self, node: str) -> None:
-        argv = self._target.argv(self._by_name[node], self._settings, self.config_path(node))
+        process = self.process(node)
+        path = self.config_path(process)
+        if process in self.containers:
+            container = self.containers[process]
+            argv = containing(self._target).container_argv(container, self._settings, path)
+        else:
+            argv = self._target.argv(self._by_name[node], self._settings, path)
         status = await self.machine(node).spawn(argv, log=NODE_LOG)
-        self._pids[node] = status.pid
+        self._pids[process] = status.pid
 
     async def start(self, node: str) -> Proof:
-        before = await self.status(node) if node in self._pids else None
+        process = self.process(node)
+        before = await self.status(node) if process in self._pids else None
         ended: dict[str, Any] = {}
         if before is None or before.code is not None:
-            if before is not None and self._wanted[node]:
+            if before is not None and self._wanted[process]:
                 ended = self._by_itself(node, before)
             await self.spawn(node)
-            self._paused[node] = False
-            self._excused.discard(node)
-        self._wanted[node] = True
+            self._paused[process] = False
+            self._excused.discard(process)
+        self._wanted[process] = True
 
         async def settled() -> bool:
             gone = (await self.status(node)).code is not None
-            return gone or await self.port(node) == "open"
+            return gone or {*(await self._ports(node)).values()} == {"open"}
 
         await until(settled, START_TIMEOUT_S)
-        status, port = await self.status(node), await self.port(node)
-        holds = status.code is None and port == "open"
-        return Proof(holds, {"pid": status.pid, "code": status.code, "port": port, **ended})
+        status, ports = await self.status(node), await self._ports(node)
+        holds = status.code is None and {*ports.values()} == {"open"}
+        return Proof(holds, {**self._seen(node, status, ports), **ended})
 
     # Held and let go.
 
     async def pause(self, node: str) -> Proof:
-        if not self._wanted[node]:
+        if not self.running(node):
             return Proof(False, {"reason": "it was down"})
         if await self.ended_excused(node):
             ended = self._by_itself(node, await self.status(node))
             return Proof(False, {**ended, "reason": "it had ended by itself"})
         await self.signal(node, signal.SIGSTOP)
-        self._paused[node] = True
+        self._paused[self.process(node)] = True
         return await self._in_state(node, stopped=True)
 
     async def resume(self, node: str) -> Proof:
-        if not self._paused[node]:
+        if not self.paused(node):
             return Proof(True, {"reason": "it was not paused"})
         await self.signal(node, signal.SIGCONT)
-        self._paused[node] = False
+        self._paused[self.process(node)] = False
         proof = await self._in_state(node, stopped=False)
-        port = await self.port(node)
+        ports = await self._ports(node)
+        port = next((p for p in ports.values() if p != "open"), "open")
         goes_on = proof.holds and port == "open"
         # It went on into a disk that takes nothing, and that ended it.
         ended = await self.ended_excused(node)
@@ -264,26 +346,26 @@ class Nodes:
         if await self._runs(node):
             return Proof(False, {"reason": "it runs"})
         machine = self.machine(node)
-        store = f"{machine.data_dir}/store"
+        store = self.store(node)
         before = len(await machine.files(store))
         await machine.remove(store)
         left = await machine.files(store)
         if not left and node in self._tampered | self._copied:
             self._tampered.discard(node)
             self._copied.discard(node)
-            self._wanted[node] = False  # it may have ended by itself, and was excused
+            self._wanted[self.process(node)] = False  # it may have ended by itself, excused
         return Proof(not left, {"files": before, "left": len(left)})
 
     async def copy_store(self, node: str, source: str) -> Proof:
         if await self._runs(node):
             return Proof(False, {"reason": "it runs"})
         machine, theirs = self.machine(node), self.machine(source)
-        store = f"{machine.data_dir}/store"
+        store, there = self.store(node), self.store(source)
         await machine.remove(store)
         self._tampered.add(node)
         self._copied.add(source)
-        for path in await theirs.files(f"{theirs.data_dir}/store"):
-            data = await theirs.get(f"{theirs.data_dir}/store/{path}")
+        for path in await theirs.files(there):
+            data = await theirs.get(f"{there}/{path}")
             if data is not None and path != STORE_LOCK:
                 await machine.put(f"{store}/{path}", data)
         copied = await machine.files(store)
@@ -310,7 +392,7 @@ class Nodes:
         if await self._runs(node):
             return Proof(False, {"reason": "it runs"})
         machine = self.machine(node)
-        store = f"{machine.data_dir}/store"
+        store = self.store(node)
         there = sorted({*paths} & {*await machine.files(store)})
         if not there:
             raise NothingThere(", ".join(paths))
@@ -332,7 +414,7 @@ class Nodes:
         if await self._runs(node):
             return Proof(False, {"reason": "it runs"})
         machine = self.machine(node)
-        file = f"{machine.data_dir}/store/{path}"
+        file = f"{self.store(node)}/{path}"
         before = await machine.get(file)
         if isinstance(place, float):
             if not (written := (before or b"").rstrip(b"\0")):
@@ -347,14 +429,18 @@ class Nodes:
         return Proof(await machine.get(file) == after, seen)
 
     async def _runs(self, node: str) -> bool:
-        return node in self._pids and (await self.status(node)).code is None
+        known = self.process(node) in self._pids
+        return known and (await self.status(node)).code is None
 
     # What is on its disk.
 
+    def store(self, node: str) -> str:
+        """The folder of its store."""
+        return f"{self.folder(node)}/store"
+
     async def identity(self, node: str) -> int | None:
         """The id in a broker's identity file; None if there is none, or not a whole one."""
-        machine = self.machine(node)
-        data = await machine.get(f"{machine.data_dir}/{IDENTITY_FILE}")
+        data = await self.machine(node).get(f"{self.folder(node)}/{IDENTITY_FILE}")
         try:
             return None if data is None else decode_identity(data).broker_id
         except RemoteProtocolError:
@@ -362,10 +448,10 @@ class Nodes:
 
     async def stored(self, node: str, folder: str) -> dict[str, bytes]:
         """Files below a folder of the node's data, by path below its data folder."""
-        machine = self.machine(node)
+        machine, own = self.machine(node), self.folder(node)
         found = {}
-        for path in await machine.files(f"{machine.data_dir}/{folder}"):
-            data = await machine.get(f"{machine.data_dir}/{folder}/{path}")
+        for path in await machine.files(f"{own}/{folder}"):
+            data = await machine.get(f"{own}/{folder}/{path}")
             if data is not None:
                 found[f"{folder}/{path}"] = data
         return found
@@ -373,24 +459,25 @@ class Nodes:
     # All of them.
 
     async def living(self) -> list[str]:
-        """Nodes whose process lives."""
+        """Processes that live."""
         return [name for name in self.spawned() if (await self.status(name)).code is None]
 
     async def crashed(self) -> dict[str, int]:
         """Nodes that should run and have ended by themselves, with their exit codes."""
         ended = {}
-        for name in self.spawned():  # a workload may start a spare meanwhile
-            code = (await self.status(name)).code
-            if self._wanted[name] and code is not None:
-                ended[name] = code
+        for process in self.spawned():  # a workload may start a spare meanwhile
+            code = (await self.status(process)).code
+            if self._wanted[process] and code is not None:
+                ended.update(dict.fromkeys(self.on(process), code))
         return ended
 
     async def look(self) -> dict[str, Any]:
         """What has become of every node that should run: who has ended by himself, with his exit
         code, and why he may have; who runs and does not answer at his port."""
         crashed = await self.crashed()
-        wanted = [n.name for n in self.all if self._wanted[n.name] and n.name not in crashed]
-        met_at = {name: await self.port(name) for name in wanted if not self._paused[name]}
+        running = [n.name for n in self.all if self.running(n.name)]
+        wanted = [name for name in running if name not in crashed]
+        met_at = {name: await self.port(name) for name in wanted if not self.paused(name)}
         return {
             "crashed": dict(sorted(crashed.items())),
             "excused": {name: self._excuse(name) for name in sorted(crashed) if self.excused(name)},
@@ -400,11 +487,11 @@ class Nodes:
 
     async def stop_all(self) -> list[str]:
         """Stop every node cleanly; kills those that do not stop, and returns their names."""
-        for node in reversed(self.all):
-            if node.name in self._pids:
-                self._wanted[node.name] = self._paused[node.name] = False
-                await self.signal(node.name, signal.SIGTERM)
-                await self.signal(node.name, signal.SIGCONT)
+        for process in reversed(self.processes):
+            if process in self._pids:
+                self._wanted[process] = self._paused[process] = False
+                await self.signal(process, signal.SIGTERM)
+                await self.signal(process, signal.SIGCONT)
 
         async def all_ended() -> bool:
             return not await self.living()

@@ -15,7 +15,7 @@ from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.contracts.cluster import Proof
 from maxq.harness.contracts.environment import Environment, MissingCapability, Role
-from maxq.harness.contracts.target import Node, Settings, Target
+from maxq.harness.contracts.target import Node, Settings, Target, containing
 from maxq.harness.targets.mixed import MixedTarget
 from maxq.harness.targets.rocketmq.releases import version_name
 from maxq.reference.records import RemoteProtocolError
@@ -58,8 +58,14 @@ class Releases:
         await self._target.install(machine)
         settings = self._settings if first else msgspec.structs.replace(self._settings, alone=False)
         settings = msgspec.structs.replace(settings, keys={**settings.keys, **self._own})
-        config = self._target.config(known, settings, self._addresses, machine.data_dir)
+        own = self._nodes.folder(node)
+        config = self._target.config(known, settings, self._addresses, own)
         await machine.put(self._nodes.config_path(node), config.encode())
+        if known.container and node == self._nodes.on(known.container)[0]:
+            of = self._nodes.containers[known.container]
+            target = containing(self._target)
+            file = target.container(of, settings, self._addresses, machine.data_dir)
+            await machine.put(self._nodes.config_path(of.name), file.encode())
 
     async def replace_release(self, node: str, release: str) -> Proof:
         steps: dict[str, Any] = {}
@@ -70,7 +76,12 @@ class Releases:
         started = await self.start_as(node, release)
         return Proof(holds and started.holds, {**steps, **started.seen})
 
+    def _refuse_beside(self, node: str) -> None:
+        if self._nodes.process(node) != node:
+            raise MissingCapability(f"{node} is in a container, which starts all of its brokers")
+
     async def change_settings(self, node: str, settings: Mapping[str, str]) -> Proof:
+        self._refuse_beside(node)
         steps: dict[str, Any] = {}
         holds = True
         if self._nodes.running(node):
@@ -101,6 +112,7 @@ class Releases:
     async def start_as(self, node: str, release: str) -> Proof:
         if not isinstance(self._target, MixedTarget):
             raise MissingCapability(f"this run has one release, and cannot start {node} as another")
+        self._refuse_beside(node)
         before = self._target.assigned(node)
         self._target.assign(node, release)
         await self.equip(node)

@@ -33,7 +33,9 @@ class Resets:
         self._links = links
 
     async def reset_connections(self, node: str, peers: Sequence[str]) -> Mapping[str, Proof]:
-        others = [peer for peer in dict.fromkeys(peers) if peer != node]
+        node = self._nodes.process(node)
+        peers = list(dict.fromkeys(self._nodes.process(peer) for peer in peers))
+        others = [peer for peer in peers if peer != node]
         before = {peer: ends for peer in others if (ends := await self._between(node, peer))}
         for peer in before:
             await self._nodes.machine(node).reset_connections(self._nodes.machine(peer).block)
@@ -43,7 +45,7 @@ class Resets:
             await self._links.cut({node: frozenset(left)}, reset=True, name=CUT)
             left = await self._left(node, before, BY_PACKETS_S)
             await self._links.heal(name=CUT)
-        return _proofs(node, before, left)
+        return self._nodes.of_all(_proofs(node, before, left))
 
     async def _between(self, node: str, peer: str) -> frozenset[tuple[str, str]]:
         """The connections of two machines that either has, from the first one's side."""

@@ -4,9 +4,10 @@ Both targets, our reference and Apache RocketMQ, take the same configuration key
 a target only adds what its own processes need.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -18,6 +19,17 @@ Profile = Literal[
 ]
 SHIPPED: Profile = "P-SHIPPED"  # nothing but what is set one by one, in either mode
 NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT = 9876, 9878, 10911
+NODE_FILE = "node.conf"  # a node's settings, in its folder
+CONTAINER_PORT, PORTS_APART = 10811, 10  # of brokers in one container, each of which has three
+
+# How brokers lie in containers (RIP-31). `crossed-N`: N broker sets in N containers, of which each
+# has a master and slaves of other sets; `mixed`: of two sets the masters alone and the slaves in a
+# container; `one`: a whole set in one container, which survives nothing.
+Layout = Literal["", "crossed-2", "crossed-3", "mixed", "one"]
+# How many broker sets each has, and of how many replicas with controllers (0: as is asked for).
+LAYOUTS: dict[Layout, tuple[int, int]] = {
+    "crossed-2": (2, 2), "crossed-3": (3, 3), "mixed": (2, 2), "one": (1, 0),
+}  # fmt: skip
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,10 +44,23 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     spares: int = 0
     embedded: bool = False  # controllers are in name servers, of which there are as many at least
     learners: int = 0  # of the replicas of each set, the last ones: they copy, and are no members
+    layout: Layout = ""  # of brokers in containers; empty: each is alone
+
+    def container_of(self, broker_set: int, replica: int) -> str:
+        """The container that has a broker; empty: it is alone."""
+        match self.layout:
+            case "crossed-2" | "crossed-3":
+                return f"k{(broker_set + replica) % int(self.layout[-1])}"
+            case "mixed":
+                return "k0" if replica else ""
+            case "one":
+                return f"k{broker_set}"
+        return ""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One process of the cluster: what it is and where it runs.
+    """A name server, controller or broker: what it is and where it runs. It has a process and a
+    machine of its own, but for the brokers of a `container`, who share them.
 
     `broker_set` is RocketMQ's brokerName, empty for what is no broker. A `spare` is a broker that a
     workload owns: it is not started with the cluster, holds none of its topics, and nothing waits
@@ -43,13 +68,19 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     `learner` copies its master's log (asyncLearner=true) and belongs to no SyncStateSet.
     """
 
-    name: str  # also the name of its machine
+    name: str
     role: Role
     port: int
     broker_set: str = ""
     spare: bool = False
     embeds: bool = False
     learner: bool = False
+    container: str = ""
+
+    @property
+    def process(self) -> str:
+        """The name of its process, and of its machine."""
+        return self.container or self.name
 
     @property
     def replica(self) -> int:
@@ -64,6 +95,14 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     def port_of(self, role: Role) -> int:
         """Where it answers as one of its roles."""
         return CONTROLLER_PORT if role is Role.CONTROLLER else self.port
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    """A process with several brokers (RIP-31), and its machine."""
+
+    name: str
+    brokers: tuple[str, ...]
+    port: int = CONTAINER_PORT
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +205,36 @@ class Target(Protocol):
         ...
 
 
+@runtime_checkable
+class Containing(Protocol):
+    """A target that can have several brokers in one process."""
+
+    def container(
+        self, container: Container, settings: Settings, addresses: dict[str, str], data: str
+    ) -> str:
+        """The properties file of a container, whose brokers have theirs in folders of their names
+        below `data`.
+        """
+        ...
+
+    def container_argv(
+        self, container: Container, settings: Settings, config_path: str
+    ) -> Sequence[str]:
+        """The command that runs a container in the foreground."""
+        ...
+
+
+def containing(target: Target) -> Containing:
+    """The same target.
+
+    Raises:
+        ValueError: it has no containers.
+    """
+    if not isinstance(target, Containing):
+        raise ValueError(f"{target.name} has no containers")
+    return target
+
+
 def plan(topology: Topology) -> tuple[Node, ...]:
     """Lay out the nodes of a topology in the order in which they start."""
     inside = topology.controllers if topology.embedded else 0
@@ -177,19 +246,36 @@ def plan(topology: Topology) -> tuple[Node, ...]:
         Node(name=f"c{i}", role=Role.CONTROLLER, port=CONTROLLER_PORT)
         for i in range(topology.controllers - inside)
     ]
-    nodes += [
-        Node(
-            name=f"b{s}-{r}",
-            role=Role.BROKER,
-            port=BROKER_PORT,
-            broker_set=f"b{s}",
-            learner=r >= topology.replicas - topology.learners,
-        )
-        for s in range(topology.broker_sets)
-        for r in range(topology.replicas)
-    ]
+    beside: Counter[str] = Counter()
+    for s in range(topology.broker_sets):
+        for r in range(topology.replicas):
+            container = topology.container_of(s, r)
+            nodes.append(Node(
+                name=f"b{s}-{r}",
+                role=Role.BROKER,
+                port=BROKER_PORT + (PORTS_APART * beside[container] if container else 0),
+                broker_set=f"b{s}",
+                learner=r >= topology.replicas - topology.learners,
+                container=container,
+            ))  # fmt: skip
+            beside[container] += 1
     nodes += [
         Node(name=f"r{i}", role=Role.BROKER, port=BROKER_PORT, broker_set=f"r{i}", spare=True)
         for i in range(topology.spares)
     ]
     return tuple(nodes)
+
+
+def spoken(nodes: Collection[Node]) -> str:
+    """How many nodes there are, and in how many processes, in words."""
+    processes = len({node.process for node in nodes})
+    return f"{len(nodes)} nodes" + (f" in {processes} processes" if processes < len(nodes) else "")
+
+
+def containers(nodes: Iterable[Node]) -> tuple[Container, ...]:
+    """The containers of some nodes, in order."""
+    brokers: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.container:
+            brokers.setdefault(node.container, []).append(node.name)
+    return tuple(Container(name=name, brokers=tuple(of)) for name, of in sorted(brokers.items()))

@@ -245,8 +245,8 @@ class SimulatedMachine:
 
     async def put(self, path: str, data: bytes) -> None:
         self._machine.disk.install(path, data)
-        if self._oracle is not None and path.startswith(f"{self.data_dir}/store/"):
-            self._oracle.tampered(self.name)
+        if self._oracle is not None and "/store/" in path.removeprefix(self.data_dir):
+            self._oracle.tampered(self.name, path)
 
     async def get(self, path: str) -> bytes | None:
         if path == self._log_path:

@@ -133,7 +133,7 @@ def asked_of(options: Options, *, lasting: bool = False) -> Asked:
     """What options ask of an environment."""
     return Asked(
         needs=needs_of(options.nemesis),
-        machines=len(plan(options.topology)),
+        machines=len({node.process for node in plan(options.topology)}),
         target=options.running,
         lasting=lasting,
     )

@@ -21,7 +21,7 @@ from maxq.harness.contracts.environment import (
     Environment,
 )
 from maxq.harness.contracts.plugins import current
-from maxq.harness.contracts.target import Target
+from maxq.harness.contracts.target import Target, spoken
 from maxq.harness.environments.disks import node_disk
 from maxq.harness.environments.docker import PYTHON, DockerEnvironment
 from maxq.harness.environments.local import LocalEnvironment
@@ -246,7 +246,7 @@ def run_up(options: Options, run: Run, context: RunContext) -> None:
 
     async def main() -> None:
         try:
-            context.progress.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
+            context.progress.say(f"starting {spoken(cluster.nodes)} in {environment.name}")
             await cluster.up()
             await _kept(cluster, environment, context.progress)
             context.progress.say("stopping")

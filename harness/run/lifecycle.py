@@ -20,7 +20,7 @@ from maxq.harness.cluster.deployment import Deployment, until
 from maxq.harness.contracts.cluster import Electing
 from maxq.harness.contracts.environment import Capability, Environment, Role
 from maxq.harness.contracts.outcome import Ok, Outcome
-from maxq.harness.contracts.target import Target
+from maxq.harness.contracts.target import Target, spoken
 from maxq.harness.run import interpreter
 from maxq.harness.run.grounds import grounds_of
 from maxq.harness.run.process.lateness import Lateness
@@ -163,7 +163,7 @@ async def perform(
         for name in () if options.scripted else options.nemesis:
             possible(environment, needs_of([name]), f"--nemesis {name}")
         check(script, cluster, environment)
-        progress.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
+        progress.say(f"starting {spoken(cluster.nodes)} in {environment.name}")
         await cluster.up()
         with run.open_journal() as journal:
             recorder = JournalRecorder(journal, progress.update)

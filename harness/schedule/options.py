@@ -12,6 +12,7 @@ from maxq.harness.contracts.cluster import Made
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import (
     SHIPPED,
+    Layout,
     Node,
     Profile,
     Settings,
@@ -141,6 +142,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     replicas: Nodes = 3
     embedded: bool = False  # controllers run in the name servers
     learners: Learners = 0  # of the replicas of each broker set
+    layout: Layout = ""  # of brokers in containers
     profile: Profile = "P-SAFE"
     timing: Timing = "fast"
     mutant: str = ""
@@ -181,6 +183,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             spares=SPARES if "registration" in self.workload else 0,
             embedded=self.embedded,
             learners=self.learners,
+            layout=self.layout,
         )
 
     def target_of(self, node: Node) -> str:
@@ -418,6 +421,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         words += ["--embedded-controllers"] if self.embedded else []
         words += ["--by-address"] if self.by_address else []
         words += [f"--learners {self.learners}"] if self.learners else []
+        words += [f"--layout {self.layout}"] if self.layout else []
         words += ["--constant-latency"] if self.constant_latency else []
         words += [f"--set {quote(f'{key}={value}')}" for key, value in sorted(self.keys.items())]
         if self.topic_attributes:

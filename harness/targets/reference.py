@@ -15,10 +15,11 @@ import msgspec
 from maxq.checkers.core.promises import ALL_ACK, MODE, NO_POOL, PAIR, SYNCED, weakest
 from maxq.harness.contracts.environment import Machine, Role
 from maxq.harness.contracts.target import (
-    BROKER_PORT,
     CONTROLLER_PORT,
     NAMESRV_PORT,
+    NODE_FILE,
     SHIPPED,
+    Container,
     Node,
     Settings,
     plan,
@@ -143,7 +144,10 @@ def properties(
         found = _in_a_pair(node, settings, found)
     elif settings.alone and node.role is Role.BROKER:
         found = {k: v for k, v in found.items() if k not in OF_CONTROLLERS} | ALONE
-    return found | _set_for(node.name, settings)
+    found |= _set_for(node.name, settings)
+    if node.container and "minInSyncReplicas" in found:  # or a container refuses the file
+        return {"inSyncReplicas": found["minInSyncReplicas"], **found}
+    return found
 
 
 def _promises(settings: Settings) -> dict[str, str]:
@@ -299,7 +303,7 @@ def _of_role(
                 "brokerName": node.broker_set,
                 "brokerId": "-1",
                 "brokerRole": "SLAVE",  # until the controller says otherwise
-                "listenPort": str(BROKER_PORT),
+                "listenPort": str(node.port),
                 "namesrvAddr": _joined(nodes, Role.NAMESRV, NAMESRV_PORT, addresses),
                 "controllerAddr": _joined(nodes, Role.CONTROLLER, CONTROLLER_PORT, addresses),
                 "enableControllerMode": "true",
@@ -327,6 +331,10 @@ def _joined(nodes: Sequence[Node], role: Role, port: int, addresses: dict[str, s
     return ";".join(f"{addresses[n.name]}:{port}" for n in nodes if role in n.roles)
 
 
+def _as_file(lines: dict[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
 class ReferenceTarget:
     """Runs the nodes of this package.
 
@@ -345,13 +353,36 @@ class ReferenceTarget:
         lines = properties(node, settings, addresses, data)
         if node.role is Role.BROKER:
             lines = {**KEEPING, **lines, LOCK_LEASE: str(settings.lock_lease_ms)}
-        return "".join(f"{key}={value}\n" for key, value in lines.items())
+        return _as_file(lines)
 
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
-        command = [self._python, "-m", "maxq.reference", node.role.value, "--config", config_path]
+        return self._argv(node.role.value, settings, config_path)
+
+    def _argv(self, role: str, settings: Settings, config_path: str) -> Sequence[str]:
+        command = [self._python, "-m", "maxq.reference", role, "--config", config_path]
         if settings.mutant:
             command += ["--mutant", settings.mutant]
         return command
+
+    def container(
+        self, container: Container, settings: Settings, addresses: dict[str, str], data: str
+    ) -> str:
+        """Name servers, and the files of its brokers."""
+        if settings.by_name:
+            addresses = {name: name for name in addresses}
+        nodes = plan(settings.topology)
+        lines = {
+            "listenPort": str(container.port),
+            "namesrvAddr": _joined(nodes, Role.NAMESRV, NAMESRV_PORT, addresses),
+            "brokerConfigPaths": ":".join(f"{data}/{b}/{NODE_FILE}" for b in container.brokers),
+        }
+        return _as_file(lines)
+
+    def container_argv(
+        self, container: Container, settings: Settings, config_path: str
+    ) -> Sequence[str]:
+        """The same program."""
+        return self._argv("container", settings, config_path)
 
     def folders(self) -> Sequence[Path]:
         """None."""

@@ -61,6 +61,7 @@ REMOVED_EPOCHS = Kind(
         START,
         ActKind(
             f=REMOVE_EPOCHS, needs=frozenset({Capability.KILL}), fit=_stopped, do=_remove,
+            alone=True,
         ),
     ),
     rounds=_rounds,

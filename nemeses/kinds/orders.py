@@ -28,7 +28,7 @@ async def _elect(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> To
         chosen = await _others_in_sync(stage, list(sets.values()))
     else:
         chosen = [names[int(replica) % len(names)] for names in sets.values()]
-    done = await stage.each(stage.cluster.offers(Electing).elect, chosen)
+    done = await stage.each_alone(stage.cluster.offers(Electing).elect, chosen)
     if not args.get("refusable"):
         return done
     return {node: {**what, "elected": what["holds"], "holds": True} for node, what in done.items()}
@@ -59,19 +59,21 @@ async def _read_log(stage: Stage, act: str, nodes: Sequence[str], args: Args) ->
         log = read_log(await stores.stored(node, STORE))
         return Proof(True, {"start": log.start, "end": log.end, "digest": log.digest()})
 
-    return await stage.each(read, nodes)
+    return await stage.each_alone(read, nodes)
 
 
 ORDERS = Kind(
     name="orders",
     about="elections by an operator's order",
     acts=(
-        ActKind(f="elect-master", needs=frozenset(), do=_elect, order=True),
+        ActKind(f="elect-master", needs=frozenset(), do=_elect, order=True, alone=True),
         ActKind(
-            f="order-election", needs=frozenset(), order=True,
-            do=on_each(Electing, lambda cluster, args: cluster.order_election),
+            f="order-election", needs=frozenset(), order=True, alone=True,
+            do=on_each(Electing, lambda cluster, args: cluster.order_election, alone=True),
         ),
         ActKind(f="apply-ids", needs=frozenset(), do=_apply_ids),
-        ActKind(f=READ_LOG, needs=frozenset(), fit=_stopped, do=_read_log, order=True),
+        ActKind(
+            f=READ_LOG, needs=frozenset(), fit=_stopped, do=_read_log, order=True, alone=True,
+        ),
     ),
 )  # fmt: skip

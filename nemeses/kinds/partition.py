@@ -25,6 +25,7 @@ does so by itself. The fourth may be anything, as may every cut of `partition-an
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
+from random import Random
 from typing import Any
 
 from maxq.harness.contracts.cluster import Grudge, Part
@@ -150,16 +151,22 @@ class Aim:
 
     def _shaped(self, shape: str, layouts: Sequence[Layout]) -> Grudge | None:
         """A cut that goes by no part, whoever the nodes are."""
-        everybody, rng = list(self._stage.nodes), self._rng
+        everybody, rng, spread = self._stage.apart, self._rng, self._stage.spread
+
+        def cut(names: Sequence[str], rng: Random) -> Grudge:
+            return spread(SHAPES[shape](names, rng))
+
         if not layouts:
-            return SHAPES[shape](everybody, rng)
-        grudge = drawn(SHAPES[shape], everybody, rng, layouts)
+            return cut(everybody, rng)
+        grudge = drawn(cut, everybody, rng, layouts)
         if grudge is not None or shape == BRIDGE:
             return grudge
-        group = some_majority(layouts[0], rng)
+        group = frozenset(
+            n for one in some_majority(layouts[0], rng) for n in self._stage.beside(one)
+        )
         if shape == RING:
-            return spared(majorities_ring(everybody, rng), group)
-        return apart(group, [n for n in everybody if n not in group])
+            return spared(spread(majorities_ring(everybody, rng)), group)
+        return spread(apart(group, [n for n in self._stage.nodes if n not in group]))
 
     async def _around(self, shape: str) -> Aimed | None:
         """A cut around one node."""
@@ -175,7 +182,7 @@ class Aim:
                 grudge = mute(victim, everybody)
             case "link-client-master":
                 grudge = {victim: frozenset({CLIENT})}
-        return grudge, {victim: part}
+        return self._stage.spread(grudge), {victim: part}
 
     async def _link(self, one: Part, other: Part) -> Aimed | None:
         near = await self._one(one)
@@ -183,7 +190,9 @@ class Aim:
             return None
         same_set = self._stage.nodes[near].broker_set if other == "slave" else ""
         far = await self._one(other, same_set)
-        return None if far is None else (apart([near], [far]), {near: one, far: other})
+        if far is None:
+            return None
+        return self._stage.spread(apart([near], [far])), {near: one, far: other}
 
     async def _one(self, part: Part, broker_set: str = "") -> str | None:
         """A node that plays a part, of a broker set if one is named."""
@@ -226,7 +235,7 @@ async def _grudge(stage: Stage, victims: Sequence[str], args: Args) -> Grudge:
     clients = {"with": others, "against": victims}.get(str(args.get("clients", "both")), ())
     for node in clients:
         found.setdefault(node, set()).add(CLIENT)
-    return {node: frozenset(sources) for node, sources in sorted(found.items()) if sources}
+    return stage.spread({to: frozenset(sources) for to, sources in sorted(found.items())})
 
 
 async def _heal(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:

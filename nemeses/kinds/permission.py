@@ -67,11 +67,12 @@ PERMISSION = Kind(
     about="name servers learn that nobody may write to a broker set, and later that all may",
     acts=(
         ActKind(
-            f=WIPE_WRITE, needs=frozenset(), fit=_brokers, do=partial(_ordered, False),
+            f=WIPE_WRITE, needs=frozenset(), fit=_brokers, do=partial(_ordered, False), alone=True,
             complaint=_complaint,
         ),
         ActKind(
             f=ADD_WRITE, needs=frozenset(), fit=_brokers, back=True, do=partial(_ordered, True),
+            alone=True,
             complaint=_complaint,
         ),
         KILL_ACT,

@@ -41,7 +41,7 @@ def _rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
 
 RETENTION = Kind(
     name=TRIM,
-    acts=(ActKind(f=TRIM, needs=frozenset(), do=_age),),
+    acts=(ActKind(f=TRIM, needs=frozenset(), do=_age, alone=True),),
     rounds=_rounds,
     asked_only=True,
 )

@@ -136,18 +136,18 @@ STORE = Kind(
         START,
         ActKind(
             f="wipe", needs=frozenset({Capability.KILL}), fit=_wipeable,
-            do=on_each(Killable, lambda cluster, args: cluster.wipe),
+            do=on_each(Killable, lambda cluster, args: cluster.wipe, alone=True), alone=True,
         ),
         ActKind(
-            f=COPY, needs=frozenset({Capability.KILL}), fit=_stopped, do=_copy,
+            f=COPY, needs=frozenset({Capability.KILL}), fit=_stopped, do=_copy, alone=True,
             complaint=_complaint,
         ),
         ActKind(
-            f=CUT, needs=frozenset({Capability.KILL}), fit=_stopped, do=_cut,
+            f=CUT, needs=frozenset({Capability.KILL}), fit=_stopped, do=_cut, alone=True,
             complaint=_no_place("to"),
         ),
         ActKind(
-            f=FLIP, needs=frozenset({Capability.KILL}), fit=_stopped, do=_flip,
+            f=FLIP, needs=frozenset({Capability.KILL}), fit=_stopped, do=_flip, alone=True,
             complaint=_no_place("bit"),
         ),
     ),

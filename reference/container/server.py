@@ -72,7 +72,7 @@ class Container:
     ) -> None:
         self._host = host
         self._file = file
-        self._hooks = hooks
+        self.hooks = list(hooks)
         self._mutant = mutant
         self._settings = Settings(
             config, live=LIVE_KEYS, black_list=BLACK_LIST | {*config.config_black_list.split(";")}
@@ -134,7 +134,7 @@ class Container:
         inner = Inner(
             file,
             self._host,
-            hooks=self._hooks,
+            hooks=self.hooks,
             mutant=self._mutant,
             neighbours=_Others(self._registry, self._brokers, file.member),
             on_end=self._on_end,

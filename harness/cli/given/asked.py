@@ -8,7 +8,7 @@ from typing import Any
 from maxq.checkers.evidence.observations import listed
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.plugins import current
-from maxq.harness.contracts.target import SHIPPED, plan
+from maxq.harness.contracts.target import LAYOUTS, SHIPPED, Layout, plan
 from maxq.harness.environments.choose import AUTO, LOCAL, SIMULATED
 from maxq.harness.run import doctor
 from maxq.harness.run.execute import capabilities_of
@@ -44,6 +44,8 @@ ALL = "all"  # every fault that the environment can do
 CONTROLLERS = 3
 JRAFT = f":{BACK_ENDS[1]}"  # how the name of a target ends whose controllers agree by it
 COUNTS = ("controllers", "namesrvs", "broker_sets", "replicas", "learners")
+# Faults of one broker, of which a container cannot restart one alone.
+NOT_IN_CONTAINERS = ("replace-release", "change-settings")
 FILES = tuple(f"{role.value}_conf" for role in Role)  # the options that name files of settings
 
 
@@ -216,8 +218,41 @@ def _take_counts(known: dict[str, Any], *, pair: bool) -> None:
     """Settle how many there are of what, where nobody said it."""
     known["namesrvs"] = known.get("namesrvs") or 1
     known["learners"] = known.get("learners") or 0
+    _take_layout(known, pair=pair)
     known["broker_sets"] = known.get("broker_sets") or 1 + pair
     known["replicas"] = known.get("replicas") or 3 - pair
+    known["layout"] = known.get("layout") or ""
+
+
+def _take_layout(known: dict[str, Any], *, pair: bool) -> None:
+    """Settle the counts that follow from a layout of containers.
+
+    Raises:
+        ValueError: others were asked for, or what containers cannot do yet.
+    """
+    layout: Layout = known.get("layout") or ""
+    if not layout:
+        return
+    sets, replicas = LAYOUTS[layout]
+    for name, count in (("broker_sets", sets), ("replicas", 2 if pair else replicas)):
+        if count and known.get(name) not in (None, count):
+            raise ValueError(
+                f"--layout {layout} has {_count(name, count)}: not --{name.replace('_', '-')} "
+                f"{known[name]}"
+            )
+        known[name] = known.get(name) or count or None
+    if known.get("target", REFERENCE) != REFERENCE or known.get("releases"):
+        raise ValueError(
+            "--layout is for --target reference: containers of RocketMQ are not yet run"
+        )
+    if layout == "one" and not pair:
+        raise ValueError(
+            "--layout one is for --mode pair: with controllers, brokers of one set have the same "
+            "identity in a container, which refuses the second"
+        )
+    wrong = [n for n in known["nemesis"] if n in NOT_IN_CONTAINERS]
+    if wrong:
+        raise ValueError(f"--nemesis {wrong[0]} is not for --layout: a container is one process")
 
 
 def _take_pair(known: dict[str, Any], asked: Sequence[str]) -> None:

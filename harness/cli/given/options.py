@@ -21,6 +21,7 @@ from maxq.harness.cli.given.param_types import (
 )
 from maxq.harness.cli.given.sections import section
 from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.target import LAYOUTS
 from maxq.harness.environments.choose import AUTO, ENVIRONMENTS
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule.format import RATE_MAX, SEED_MAX, THREADS_MAX
@@ -180,6 +181,12 @@ TOPOLOGY = (
         default=None,
         show_default="0",
         help="how many replicas of each set only copy, and join no SyncStateSet",
+    ),
+    click.option(
+        "--layout",
+        type=Name(list(LAYOUTS)),
+        default=None,
+        help="which brokers share a process, a container of RIP-31 (docs/containers.md)",
     ),
 )
 PLACES = (

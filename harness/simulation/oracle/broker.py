@@ -8,14 +8,13 @@ call, since no state shows them afterwards: a send that is acknowledged (the nod
 Offsets are bytes of the commit log, ends exclusive; times are ns.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from maxq.harness.simulation.loop import SimLoop
 from maxq.harness.simulation.oracle.facts import LOG_AGREEMENT, PROMISED_BEYOND, Facts
 from maxq.harness.simulation.oracle.locks import watch_locks
 from maxq.harness.simulation.oracle.log import LogDigest
 from maxq.harness.simulation.oracle.pairs import agree, watch_acknowledged
-from maxq.harness.simulation.world import SimMachine
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.membership.pairs import PairMembership
 from maxq.reference.broker.replication.epochs import Epochs, is_ascending
@@ -34,26 +33,25 @@ class BrokerView:
     def __init__(
         self,
         facts: Facts,
-        machine: SimMachine,
+        name: str,
+        files: Mapping[str, bytearray],
         loop: SimLoop,
         node: Broker,
         now_ns: Callable[[], int],
     ) -> None:
         config = node._config
-        self.name = machine.name
+        self.name = name
         self.set = facts.set_of(config.broker_name)
         self._pools = config.pools
         self.set.lossy |= config.pools
         self.facts = facts
         self.now_ns = now_ns
-        self._files = machine.disk.files
+        self._files = files
         self._loop = loop
         self._node = node
         self._controlled = config.enable_controller_mode
-        self._facts_of_store = facts.store_of(
-            machine.name, config.store_path_root_dir, config.broker_name
-        )
-        facts.synced[machine.name] = config.flush_disk_type == "SYNC_FLUSH"
+        self._facts_of_store = facts.store_of(name, config.store_path_root_dir, config.broker_name)
+        facts.synced[name] = config.flush_disk_type == "SYNC_FLUSH"
         self._store = node._store
         self._log: CommitLog = node._store._log
         self._log_size = config.mapped_file_size_commit_log

@@ -19,8 +19,9 @@ Times are ns of virtual time. Claims: S1 to S9, A8, L1, L2. Source: docs/spec/co
 and 6.5, docs/spec/acting-master.md 3.1.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from pathlib import PurePosixPath
 
 import msgspec
 
@@ -30,6 +31,9 @@ from maxq.harness.simulation.oracle.controller import ControllerView
 from maxq.harness.simulation.oracle.facts import Facts
 from maxq.harness.simulation.world import SimMachine, World
 from maxq.reference.broker.server import Broker
+from maxq.reference.config import BrokerConfig
+from maxq.reference.container.inner import BrokerBootHook
+from maxq.reference.container.server import Container
 from maxq.reference.controller.server import Controller
 from maxq.reference.node import Joined
 
@@ -48,14 +52,6 @@ class OracleAnomaly(msgspec.Struct, frozen=True, kw_only=True):
     trace: tuple[str, ...]
 
 
-class View(Protocol):
-    """What the oracle remembers of one process."""
-
-    def look(self) -> None:
-        """Judge what has changed since the last look."""
-        ...
-
-
 class Oracle:
     """Watches the nodes of a world.
 
@@ -68,39 +64,67 @@ class Oracle:
         self.anomalies: list[OracleAnomaly] = []
         self._reported: set[tuple[str, tuple[str, ...]]] = set()
         self.facts = Facts(self._report)
+        self._beside: dict[str, set[str]] = {}  # by machine: brokers of a container there
 
     def attach(self, loop: SimLoop, machine: SimMachine, node: object) -> None:
         """Watch a node, from before its first step; name servers have nothing to be watched, but
         for a controller in one."""
+        match node:
+            case Joined():
+                for part in node.nodes:
+                    self.attach(loop, machine, part)
+            case Container():
+                views: list[BrokerView] = []
+                loop.watch = partial(_look_at_all, views)
+                inner = partial(self._inner, views, loop, machine)
+                node.hooks.append(BrokerBootHook("oracle", inner))
+            case Broker():
+                loop.watch = self._view(loop, machine, machine.name, node).look
+            case Controller():
+                loop.watch = ControllerView(self.facts, machine.name, loop, node).look
+
+    def _inner(
+        self,
+        views: list[BrokerView],
+        loop: SimLoop,
+        machine: SimMachine,
+        broker: Broker,
+        config: BrokerConfig,
+    ) -> None:
+        """Watch a broker of a container, whose name is that of its folder."""
+        name = PurePosixPath(config.store_path_root_dir).parent.name
+        self._beside.setdefault(machine.name, set()).add(name)
+        views.append(self._view(loop, machine, name, broker))
+
+    def _view(self, loop: SimLoop, machine: SimMachine, name: str, broker: Broker) -> BrokerView:
         now_ns = lambda: self._world.scheduler.now_ns  # noqa: E731 - a clock
-        view: View
-        if isinstance(node, Joined):
-            for part in node.nodes:
-                self.attach(loop, machine, part)
-            return
-        if isinstance(node, Broker):
-            view = BrokerView(self.facts, machine, loop, node, now_ns)
-        elif isinstance(node, Controller):
-            view = ControllerView(self.facts, machine.name, loop, node)
-        else:
-            return
-        loop.watch = view.look
+        return BrokerView(self.facts, name, machine.disk.files, loop, broker, now_ns)
+
+    def _on(self, machine: str) -> Collection[str]:
+        return self._beside.get(machine, (machine,))
 
     def wiped(self, machine: str, path: str) -> None:
         """An operator removed a file or folder: the store there, and its id, are no more."""
-        self.facts.wiped(machine, path)
+        for name in self._on(machine):
+            if name == machine or name in PurePosixPath(path).parts:
+                self.facts.wiped(name, path)
 
-    def tampered(self, machine: str) -> None:
+    def tampered(self, machine: str, path: str) -> None:
         """An operator wrote a file of a store: the id that is read there was never won."""
-        self.facts.foreign.add(machine)
+        parts = PurePosixPath(path).parts
+        self.facts.foreign.update({name for name in self._on(machine) if name in parts})
 
     def lost_power(self, machine: str) -> None:
         """A machine lost what it had not synced."""
-        self.facts.lost_power(machine)
+        for name in self._on(machine):
+            self.facts.lost_power(name)
 
     def broke(self, machine: str, why: str) -> None:
         """A node has found itself broken, and ended."""
         self._report(BROKE, [machine], why)
+
+    def _machine_of(self, node: str) -> str:
+        return next((m for m, names in self._beside.items() if node in names), node)
 
     def _report(self, invariant: str, nodes: Sequence[str], detail: str) -> None:
         """Keep a breach; of those of one kind and the same nodes only the first."""
@@ -123,10 +147,15 @@ class Oracle:
         """The last lines of these nodes' logs, in order of time."""
         lines = [
             (at, f"{at / 1e9:.6f} {name} {trace} {_fields(fields)}".rstrip())
-            for name in nodes
+            for name in dict.fromkeys(map(self._machine_of, nodes))
             for at, trace, fields in self._world.machines[name].log[-TRACE_LINES:]
         ]
         return tuple(text for _, text in sorted(lines, key=lambda line: line[0]))
+
+
+def _look_at_all(views: Sequence[BrokerView]) -> None:
+    for view in views:
+        view.look()
 
 
 def _fields(fields: Mapping[str, object]) -> str:

@@ -1,0 +1,64 @@
+"""Whole runs of brokers in containers: a fault takes all of a process, and runs are valid."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maxq.harness.cli.given.asked import asked_from
+from maxq.harness.run.stored_run import run_test
+from maxq.histories.op import Op
+from maxq.histories.store import ORACLE
+
+GIVEN: dict[str, Any] = {
+    "environment": "simulated", "seed": 3, "workload": ("queue",),
+    "nemesis": ("kill", "partition", "pause", "change-address"), "time_limit": 30_000_000_000,
+    "concurrency": 6, "mutant": None, "target": "reference", "timing": "fast", "keys": (),
+}  # fmt: skip
+
+
+def strikes(ops: tuple[Op, ...], f: str) -> list[dict[str, Any]]:
+    return [op.value for op in ops if op.f == f and isinstance(op.value, dict)]
+
+
+@pytest.mark.parametrize(
+    ("layout", "mode"),
+    [("crossed-2", "pair"), ("crossed-3", "controllers"), ("mixed", "pair"), ("one", "pair")],
+)
+def test_a_run_in_containers_is_valid(tmp_path: Path, layout: str, mode: str) -> None:
+    judged = run_test(asked_from({**GIVEN, "layout": layout, "mode": mode}), tmp_path, quiet=True)
+
+    assert judged.results.valid is True
+    assert (judged.stored.path / ORACLE).read_bytes() == b""
+    assert f"--layout {layout}" in judged.options.command()
+    kills = strikes(judged.stored.history.nemesis, "kill")
+    assert kills
+    for kill in kills:
+        for node, what in kill.items():
+            if what.get("container"):
+                assert {*what["ports"]} - {what["container"]} <= kill.keys(), (node, kill)
+
+
+def test_what_a_cut_says_names_nodes_and_no_containers(tmp_path: Path) -> None:
+    given = {**GIVEN, "layout": "crossed-2", "mode": "pair", "nemesis": ("partition",)}
+    judged = run_test(asked_from(given), tmp_path, quiet=True)
+    cuts = strikes(judged.stored.history.nemesis, "start-partition")
+    assert cuts
+    for cut in cuts:
+        named = {*cut, *(source for what in cut.values() for source in what["from"])}
+        assert named <= {"n0", "b0-0", "b0-1", "b1-0", "b1-1"}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"layout": "crossed-2", "broker_sets": 3}, "--layout crossed-2 has 2 broker sets: not"),
+        ({"layout": "crossed-3", "mode": "pair", "replicas": 3}, "has 2 replicas: not --replicas"),
+        ({"layout": "one", "mode": "controllers"}, "--layout one is for --mode pair"),
+        ({"layout": "mixed", "target": "rocketmq:5.5.0"}, "--layout is for --target reference"),
+        ({"layout": "mixed", "nemesis": ("replace-release",)}, "replace-release is not for"),
+    ],
+)
+def test_what_containers_cannot_do_is_refused(more: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        asked_from({**GIVEN, **more})
