@@ -19,6 +19,7 @@ from maxq.checkers.judgement.piecewise.memory import TooLargeError
 from maxq.checkers.judgement.piecewise.pieces import Collected, Failed, Said
 
 ROW_BYTES = 240  # what any check holds of a row of the history, as arrays, at most
+FINER, BUCKETS_MAX = 3, 500  # times as many as suffice, as keys are unequal; files that are open
 HELD, HELD_AS_ROWS = 5, 10  # so much of a bucket's file is in memory while it is judged
 _NONE = np.zeros(0, np.int64)
 OfTasks = dict[str, dict[Any, Any] | Failed]
@@ -31,7 +32,8 @@ def buckets_for(rows: int, memory: int) -> int:
         rows: of the history.
         memory: what a bucket may take, in bytes.
     """
-    return max(1, -(-rows * ROW_BYTES // memory))
+    least = -(-rows * ROW_BYTES // memory)
+    return 1 if least <= 1 else min(FINER * least, BUCKETS_MAX)
 
 
 class Buckets:

@@ -56,7 +56,8 @@ def test_it_does_not_matter_where_batches_end_and_in_how_many_buckets_keys_are(
     all_cases: dict[str, Case], rows: int, every: int, memory: Memory
 ) -> None:
     assert buckets_for(5, MEMORY.aim) == 1
-    assert buckets_for(50, SHORT.aim) == 10
+    assert buckets_for(50, SHORT.aim) == 30
+    assert buckets_for(10**9, SHORT.aim) == 500
     for name in sorted(all_cases)[::every]:
         case = all_cases[name]
         expected = check_all(case.history, every_checker(), case.context)
