@@ -135,7 +135,7 @@ class _Indices(NamedTuple):
             rows, last, high = rows + len(index), int(index[-1]), max(high, int(index.max()))
             if "pair" in batch.schema.names:
                 pair = max(pair, pc.max(batch["pair"]).as_py() or -1)
-            sample.append(index[::SAMPLED])
+            sample.append(index[::SAMPLED].copy())  # or the whole of it stays
         return cls(rows, first, high, ascending, pair, np.concatenate(sample))
 
 
