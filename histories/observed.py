@@ -42,6 +42,11 @@ Some workloads have operations whose shapes are not a log's:
         registered under an id.
     join       {"node"}; ok: {"node", "set", "id"}: a broker came up and is registered.
     leave, kill-broker, change-address   {"node"}; ok the same: it went, or came back elsewhere.
+    add-broker, remove-broker   {"broker"}, the first maybe with "clash": which port its file shares
+        with a neighbour. `ok`: the container answered, whatever it said; adds "code", "remark",
+        "listed" (name server -> the nodes that it lists), "ports" (what is met at each port of the
+        broker, but for those of neighbours) and "beside" (the brokers that the container was
+        started with), as seen right after the answer.
     wipe       {"node"}; ok the same: its store is removed on purpose. Here ends the claim that an
         id survives; that no id is given out twice holds on.
 
@@ -97,6 +102,7 @@ SEEK = "seek-to-beginning?"
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker said no
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
+ADD_BROKER, REMOVE_BROKER = "add-broker", "remove-broker"
 GRANTED = "granted"
 # What clients say themselves where no broker was asked, for people.
 UNASKED = {
@@ -116,6 +122,7 @@ BESIDE = frozenset((
     OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE, REPLICA_LOG, PROBED, COMMIT_OFFSET,
     FETCH_OFFSET, SEND_DELAYED, SEND_DELAYED_ALONE, READ_DELAYED, SEND_ORDERED, READ_ORDERED,
     COMMIT_ORDERED, SEND_HALF, END_TRANSACTION, READ_TRANSACTIONS, APPLY_ID, JOIN, LEAVE, WIPE,
+    ADD_BROKER, REMOVE_BROKER,
 ))  # fmt: skip
 DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`
 

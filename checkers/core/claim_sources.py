@@ -46,6 +46,20 @@ DECISIONS: dict[str, Decision] = {
         "RocketMQ's brokers look for their address when they start, so one whose address "
         "changes is started again; nothing is asked of a live one.",
     ),
+    "B5": Decision(
+        f"{OURS}: no document says what brokers of one container share",
+        "RocketMQ's brokers of a container share one channel to each name server. When a request "
+        "of one times out the channel closes, and name servers drop all of them.",
+    ),
+    "B6": Decision(
+        f"{OURS}: no document says what a failed addition leaves",
+        "RocketMQ binds the three ports in three places. Where the fast port is taken the main "
+        "one stays reserved in its container.",
+    ),
+    "B7": Decision(
+        f"{CODE}: the file is not written when a broker is added or removed",
+        "RIP-31 does not say what a container starts with after an addition.",
+    ),
     "S3": Decision(
         f"{DOCUMENT}, design.md",
         "Its controllers count up for an attempt that finds no candidate, too: numbers may be "

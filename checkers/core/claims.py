@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 from maxq.checkers.core.claim import COPIED, KEPT
 from maxq.checkers.core.claim import Claim as Claim  # for whoever has claims of its own
+from maxq.checkers.core.container_claims import CONTAINERS
 from maxq.checkers.core.escape_claims import ESCAPE
 from maxq.checkers.core.pair_claims import PAIR_CLAIMS
 from maxq.checkers.core.promises import (
@@ -639,6 +640,7 @@ CLAIMS: tuple[Claim, ...] = (
         checker="offsets",
     ),
     *ESCAPE,
+    *CONTAINERS,
     Claim(
         id="L1",
         promise="In strict mode a set grants one queue's lock to two clients at least a lease, "

@@ -7,7 +7,8 @@ ways), `maxq.harness.cluster.resets` (connections that end), `maxq.harness.clust
 get old), `maxq.harness.cluster.machines` (clocks, disks, slow ways),
 `maxq.harness.cluster.releases` (what nodes are started as), `maxq.harness.cluster.queries` (what it
 says of itself, and orders to its controllers), `maxq.harness.cluster.topics` (topics of a run),
-`maxq.harness.cluster.permissions` (who may write to them).
+`maxq.harness.cluster.permissions` (who may write to them), `maxq.harness.cluster.hosting` (brokers
+that containers add and remove).
 Spares have machines and can be started, ended, wiped and
 given other addresses, and are in no other way part of the cluster.
 """
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 
 from maxq.harness.client.probes import until
 from maxq.harness.cluster.aging import Ages
+from maxq.harness.cluster.hosting import Hosting
 from maxq.harness.cluster.machines import Hardware
 from maxq.harness.cluster.network import Links
 from maxq.harness.cluster.packet_loss import Losses
@@ -59,6 +61,7 @@ class Deployment:
         self.ages = Ages(self.processes)
         self.releases = Releases(environment, self.processes, target, settings)
         self.queries = Inquiry(environment, self.processes, settings.cluster)
+        self.hosting = Hosting(environment, self.processes, self.releases, settings.cluster)
         route_s = START_TIMEOUT_S + routeless_ms(settings) / 1000
         self._topics = Topics(environment, self.processes, self.queries, route_s)
         self.permissions = Permissions(environment, self.processes, self._topics.made)
@@ -195,7 +198,7 @@ class Deployment:
             MissingCapability: none does.
         """
         parts = (self.processes, self.ages, self.releases, self.links, self.losses, self.resets)
-        for part in (*parts, self.machines, self.permissions, self.queries):
+        for part in (*parts, self.machines, self.permissions, self.hosting, self.queries):
             if isinstance(part, contract):
                 return part
         raise MissingCapability(f"{self._environment.name} offers nothing {contract.__name__}")

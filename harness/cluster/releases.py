@@ -56,16 +56,25 @@ class Releases:
             self._addresses = {name: self._nodes.machine(name).address for name in names}
         machine, known = self._nodes.machine(node), self._nodes.node(node)
         await self._target.install(machine)
-        settings = self._settings if first else msgspec.structs.replace(self._settings, alone=False)
-        settings = msgspec.structs.replace(settings, keys={**settings.keys, **self._own})
-        own = self._nodes.folder(node)
-        config = self._target.config(known, settings, self._addresses, own)
+        config = self.config_of(known, first=first)
         await machine.put(self._nodes.config_path(node), config.encode())
         if known.container and node == self._nodes.on(known.container)[0]:
             of = self._nodes.containers[known.container]
             target = containing(self._target)
-            file = target.container(of, settings, self._addresses, machine.data_dir)
+            file = target.container(of, self._settings, self._addresses, machine.data_dir)
             await machine.put(self._nodes.config_path(of.name), file.encode())
+
+    @property
+    def pairs(self) -> bool:
+        """Whether brokers have their ids from their files."""
+        return not self._settings.topology.controllers
+
+    def config_of(self, node: Node, *, first: bool = False) -> str:
+        """A node's properties file, as `equip` puts it there."""
+        settings = self._settings if first else msgspec.structs.replace(self._settings, alone=False)
+        settings = msgspec.structs.replace(settings, keys={**settings.keys, **self._own})
+        own = self._nodes.folder(node.name)
+        return self._target.config(node, settings, self._addresses, own)
 
     async def replace_release(self, node: str, release: str) -> Proof:
         steps: dict[str, Any] = {}

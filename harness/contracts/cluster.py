@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from maxq.harness.contracts.environment import Misread, Role
+from maxq.harness.contracts.environment import Misread, Port, Role
 from maxq.harness.contracts.generator import Generator
 from maxq.harness.contracts.outcome import Client
 from maxq.harness.contracts.target import Node
@@ -44,6 +44,22 @@ Grudge = Mapping[str, frozenset[str]]
 
 # Which packets between a node and others are concerned: all, those to the node, those from it.
 Direction = Literal["both", "in", "out"]
+
+
+# Which port of a broker is one that another has.
+Clash = Literal["main", "fast", "ha"]
+
+
+class Hosted(msgspec.Struct, frozen=True, kw_only=True):
+    """A container's answer to a request about a broker, and what was seen right after it: whom each
+    name server lists, and what is met at the broker's ports that no neighbour has. `beside` are the
+    brokers that the container was started with."""
+
+    code: int
+    remark: str
+    listed: Mapping[str, tuple[str, ...]]
+    ports: Mapping[str, Port]
+    beside: tuple[str, ...]
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -438,6 +454,25 @@ class Electing(Protocol):
     async def apply_ids(self, name: str, *, count: int) -> Proof:
         """Have controllers give out ids, one to each of so many broker sets that do not exist,
         named after `name`; prove it: each was answered. So their log grows."""
+        ...
+
+
+@runtime_checkable
+class HostingBrokers(Protocol):
+    """Containers that brokers can be added to and removed from while they run."""
+
+    async def add_broker(self, node: str, clash: Clash | None = None) -> Hosted:
+        """Have a node's container add it (902); with a `clash` by a file whose broker needs that
+        port of a neighbour.
+
+        Raises:
+            OSError: there was no answer; `NotSent`: the request was not sent.
+            RemoteProtocolError: there was one that cannot be read.
+        """
+        ...
+
+    async def remove_broker(self, node: str) -> Hosted:
+        """Have it removed (903). Raises as `add_broker`."""
         ...
 
 

@@ -45,6 +45,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     embedded: bool = False  # controllers are in name servers, of which there are as many at least
     learners: int = 0  # of the replicas of each set, the last ones: they copy, and are no members
     layout: Layout = ""  # of brokers in containers; empty: each is alone
+    guests: bool = False  # each container has one: a spare that can be added to it
 
     def container_of(self, broker_set: int, replica: int) -> str:
         """The container that has a broker; empty: it is alone."""
@@ -260,6 +261,13 @@ def plan(topology: Topology) -> tuple[Node, ...]:
             ))  # fmt: skip
             beside[container] += 1
     nodes += [
+        Node(
+            name=f"g{i}", role=Role.BROKER, port=BROKER_PORT + PORTS_APART * beside[container],
+            broker_set=f"g{i}", spare=True, container=container,
+        )
+        for i, container in enumerate(sorted(filter(None, beside)) if topology.guests else ())
+    ]  # fmt: skip
+    nodes += [
         Node(name=f"r{i}", role=Role.BROKER, port=BROKER_PORT, broker_set=f"r{i}", spare=True)
         for i in range(topology.spares)
     ]
@@ -273,9 +281,9 @@ def spoken(nodes: Collection[Node]) -> str:
 
 
 def containers(nodes: Iterable[Node]) -> tuple[Container, ...]:
-    """The containers of some nodes, in order."""
+    """The containers of some nodes, in order, with the brokers that they are started with."""
     brokers: dict[str, list[str]] = {}
     for node in nodes:
-        if node.container:
+        if node.container and not node.spare:
             brokers.setdefault(node.container, []).append(node.name)
     return tuple(Container(name=name, brokers=tuple(of)) for name, of in sorted(brokers.items()))

@@ -38,6 +38,7 @@ from maxq.checkers.replication.pairs.rejoining import Rejoining
 from maxq.checkers.replication.pairs.slave_topics import SlaveTopics
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
+from maxq.checkers.routing.container_answers import Containers
 from maxq.checkers.routing.late_topics import LateTopics
 from maxq.checkers.routing.listings import Listings
 from maxq.checkers.routing.routes import Routes
@@ -58,6 +59,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "delayed": (Delayed(),),
     "ordered": (Locks(), LockService(), Ordered()),
     "transactions": (HalfMessages(),),
+    "containers": (Containers(),),
 }
 REPLICATED: Sequence[Checker] = (
     BrokerIds(),

@@ -48,6 +48,7 @@ from maxq.histories.observed import AWAIT_LEVEL, COPIED_NS
 from maxq.histories.op import Op
 from maxq.nemeses.heals import final_heals
 from maxq.workloads import payload
+from maxq.workloads.containers import containers_workload
 from maxq.workloads.delayed import delayed_workload
 from maxq.workloads.delayed_alone import delayed_alone_workload
 from maxq.workloads.late_topics import Topics
@@ -143,6 +144,10 @@ def _transactions(m: Making) -> Workload:
     return transactions_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms, final_ns=final_ns)
 
 
+def _containers(m: Making) -> Workload:
+    return containers_workload(m.cluster)
+
+
 # In the order of their threads; the queue's readers are told apart by theirs, so it is the first.
 BUILT_IN: dict[str, WorkloadKind] = {
     kind.name: kind
@@ -163,6 +168,8 @@ BUILT_IN: dict[str, WorkloadKind] = {
                      "queue while they hold its lock, and hand it over"),
         WorkloadKind(name="transactions", make=_transactions, about="half messages whose producers "
                      "commit, roll back, lie late, fall silent or die, and readers of all sets"),
+        WorkloadKind(name="containers", make=_containers, about="brokers are added to running "
+                     "containers and removed, also twice, and with ports that are taken"),
     )
 }  # fmt: skip
 

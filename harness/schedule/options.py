@@ -77,7 +77,7 @@ PAIR_NEMESES = (
 )  # fmt: skip
 # The faults in which machines lose their power.
 POWER_FAULTS = frozenset(("power", "slaves-away-power"))
-PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "ordered", "transactions")
+PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "ordered", "transactions", "containers")
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 # The claims that a run is there for: of all runs, and of those of each workload.
 PURPOSE: dict[str, tuple[str, ...]] = {
@@ -89,6 +89,7 @@ PURPOSE: dict[str, tuple[str, ...]] = {
     "delayed": ("E1",),
     "ordered": ("L10",),
     "transactions": ("E6", "E8"),
+    "containers": ("B1", "B2", "B3", "B4", "B5", "B6"),
 }
 SETTLE_NS, SETTLE_SOON_NS = 150_000_000_000, 40_000_000_000
 
@@ -184,6 +185,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             embedded=self.embedded,
             learners=self.learners,
             layout=self.layout,
+            guests="containers" in self.workload,
         )
 
     def target_of(self, node: Node) -> str:

@@ -30,6 +30,7 @@ FAMILIES = (
     "locks",
     "namesrv",
     *PAIRS,
+    "container",
 )
 
 Level = Literal["ran", "diverged"]

@@ -49,6 +49,19 @@ def test_what_a_cut_says_names_nodes_and_no_containers(tmp_path: Path) -> None:
         assert named <= {"n0", "b0-0", "b0-1", "b1-0", "b1-1"}
 
 
+@pytest.mark.parametrize("mode", ["pair", "controllers"])
+def test_brokers_are_added_and_removed_while_containers_are_killed(
+    tmp_path: Path, mode: str
+) -> None:
+    given = {**GIVEN, "layout": "crossed-2", "mode": mode, "workload": ("queue", "containers")}
+    given |= {"nemesis": ("kill",), "time_limit": 60_000_000_000}
+    judged = run_test(asked_from(given), tmp_path, quiet=True)
+
+    assert judged.results.valid is True
+    assert (judged.stored.path / ORACLE).read_bytes() == b""
+    assert {"B1", "B2", "B3", "B4", "B5", "B6"} <= set(judged.results.of("kept"))
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
@@ -57,6 +70,7 @@ def test_what_a_cut_says_names_nodes_and_no_containers(tmp_path: Path) -> None:
         ({"layout": "one", "mode": "controllers"}, "--layout one is for --mode pair"),
         ({"layout": "mixed", "target": "rocketmq:5.5.0"}, "--layout is for --target reference"),
         ({"layout": "mixed", "nemesis": ("replace-release",)}, "replace-release is not for"),
+        ({"workload": ("containers",)}, "--workload containers needs --layout: crossed-2,"),
     ],
 )
 def test_what_containers_cannot_do_is_refused(more: dict[str, Any], why: str) -> None:

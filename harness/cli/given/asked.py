@@ -231,6 +231,8 @@ def _take_layout(known: dict[str, Any], *, pair: bool) -> None:
         ValueError: others were asked for, or what containers cannot do yet.
     """
     layout: Layout = known.get("layout") or ""
+    if not layout and "containers" in known["workload"]:
+        raise ValueError(f"--workload containers needs --layout: {', '.join(sorted(LAYOUTS))}")
     if not layout:
         return
     sets, replicas = LAYOUTS[layout]

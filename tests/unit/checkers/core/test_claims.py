@@ -38,6 +38,7 @@ from maxq.checkers.replication.pairs import (
 )
 from maxq.checkers.routing import (
     acting_routes,
+    container_answers,
     listings,
     routes,
     silent_brokers,
@@ -71,6 +72,7 @@ CHECKERS: tuple[Checker, ...] = (
     acting_routes.ActingRoutes(),
     silent_brokers.SilentBrokers(),
     listings.Listings(),
+    container_answers.Containers(),
     idle_log_growth.Idle(),
     service.Service(),
     processes.Processes(),

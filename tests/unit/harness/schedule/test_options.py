@@ -15,6 +15,7 @@ from maxq.checkers.core.promises import ALL_ACK
 from maxq.harness.cli import testing
 from maxq.harness.cli.given.asked import options_from
 from maxq.harness.cli.given.param_types import DURATION_NS_MAX
+from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.target import plan
 from maxq.harness.python_api.run import OF_THE_COMMAND
 from maxq.harness.report.findings import commands
@@ -24,7 +25,7 @@ from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import properties
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, unasked
 from maxq.reference import mutants
-from maxq.reference.config import ROLES, keys_known
+from maxq.reference.config import keys_known
 
 EVERY = sorted(set(fault_names()) - {NO_FAULT})
 
@@ -75,7 +76,7 @@ OPTIONS = st.builds(
     ending=st.sampled_from(["current", "each-replica"]),
     keys=st.dictionaries(
         st.sampled_from(
-            [f"{role}:{key}" for role in sorted(ROLES) for key in sorted(keys_known(role))]
+            [f"{role.value}:{key}" for role in Role for key in sorted(keys_known(role.value))]
         ),
         st.from_regex(r"[ -~]{0,12}", fullmatch=True),
         max_size=3,

@@ -1,0 +1,58 @@
+"""The claims about brokers that are added to a container and removed from it (RIP-31).
+
+A part of the list of all claims (`maxq.checkers.core.claims`).
+"""
+
+from maxq.checkers.core.claim import Claim
+
+SOURCE = "RIP-31, docs/spec/acting-master.md 2"
+
+
+def _claim(number: int, promise: str, *mutants: str) -> Claim:
+    return Claim(
+        id=f"B{number}", promise=promise, source=SOURCE, in_pairs=(), grounds=(),
+        checker="containers", mutants=mutants,
+    )  # fmt: skip
+
+
+CONTAINERS: tuple[Claim, ...] = (
+    _claim(
+        1,
+        "A container refuses to add a broker that is there. That one stays listed, and answers.",
+        "twice_added_replaces",
+    ),
+    _claim(
+        2,
+        "A container answers a removal of a broker that is not there with 211.",
+        "absent_removed",
+    ),
+    _claim(
+        3,
+        "Once a container says that it has added a broker, every name server that answers lists "
+        "it, and its ports answer.",
+        "answers_before_registered",
+    ),
+    _claim(
+        4,
+        "Once a container says that it has removed a broker, no name server that answers lists "
+        "it, and its ports refuse.",
+        "removed_port_answers",
+    ),
+    _claim(
+        5,
+        "No name server drops a broker because another one of its container was added or removed, "
+        "or could not be.",
+        "removal_unlists_neighbour",
+    ),
+    _claim(
+        6,
+        "An addition that failed leaves nothing: its ports refuse, no name server lists it, and "
+        "it can be added then.",
+        "failed_add_stays_admitted",
+    ),
+    _claim(
+        7,
+        "A container that was ended comes back with the brokers of its file, and no others.",
+        "added_survive_restart",
+    ),
+)

@@ -1,0 +1,115 @@
+"""Brokers that are added to a running container and removed from it (RIP-31), as an operator does.
+
+902 and 903 go to the container's port. Each answer comes with what is seen right behind it: who is
+listed by which name server, and what is met at the ports that the broker has or would have had. So
+that such a request can fail, there are files whose broker needs a port of a neighbour. Seconds.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+
+from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, probing
+from maxq.harness.cluster.processes import Nodes
+from maxq.harness.cluster.releases import Releases
+from maxq.harness.contracts.cluster import Clash, Hosted
+from maxq.harness.contracts.environment import Environment, Port, Role
+from maxq.harness.contracts.target import Node
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import split_address
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
+from maxq.reference.wire.node_headers import AddBrokerRequest, RemoveBrokerRequest
+from maxq.reference.wire.route import ClusterInfo
+
+ANSWER_TIMEOUT_S = 25.0  # an addition is answered after 18 s at the latest, a removal before
+OWN_PORTS = {"fast": -2, "main": 0, "ha": 1}  # beside listenPort
+# Which port of the newcomer is a neighbour's, and how far their listenPorts are apart then.
+CLASHES: dict[Clash, int] = {"main": 0, "fast": 3, "ha": -3}
+
+
+class Hosting:
+    """What containers are asked to do.
+
+    Args:
+        environment: where they run.
+        nodes: of the run.
+        releases: what nodes are configured with.
+        cluster_name: what brokers call their cluster.
+    """
+
+    def __init__(
+        self, environment: Environment, nodes: Nodes, releases: Releases, cluster_name: str
+    ) -> None:
+        self._environment = environment
+        self._nodes = nodes
+        self._releases = releases
+        self._cluster_name = cluster_name
+
+    async def add_broker(self, node: str, clash: Clash | None = None) -> Hosted:
+        own = self._nodes.node(node)
+        path = self._nodes.config_path(node)
+        if clash is not None:
+            neighbour = self._nodes.node(self._nodes.on(own.process)[0])
+            own = msgspec.structs.replace(own, port=neighbour.port + CLASHES[clash])
+            path = f"{self._nodes.folder(node)}/clash-{clash}.conf"
+            await self._nodes.machine(node).put(path, self._releases.config_of(own).encode())
+        header = AddBrokerRequest(config_path=path)
+        return await self._asked(own, Frame(code=RequestCode.ADD_BROKER, ext=to_ext(header)))
+
+    async def remove_broker(self, node: str) -> Hosted:
+        broker_id = 0 if self._releases.pairs else await self._nodes.identity(node)
+        header = RemoveBrokerRequest(
+            broker_cluster_name=self._cluster_name,
+            broker_name=self._nodes.node(node).broker_set,
+            broker_id=-1 if broker_id is None else broker_id,
+        )
+        request = Frame(code=RequestCode.REMOVE_BROKER, ext=to_ext(header))
+        return await self._asked(self._nodes.node(node), request)
+
+    async def _asked(self, node: Node, request: Frame) -> Hosted:
+        """A container's answer, and what is seen then. Raises OSError, RemoteProtocolError."""
+        async with probing(self._environment.dial) as pool:
+            address = self._nodes.address(node.process)
+            answer = await pool.call(address, request, timeout_s=ANSWER_TIMEOUT_S)
+        return Hosted(
+            code=answer.code,
+            remark=answer.remark or "",
+            listed=await self._listed(),
+            ports=await self._ports(node),
+            beside=self._nodes.on(node.process),
+        )
+
+    async def _ports(self, node: Node) -> dict[str, Port]:
+        """What is met at the ports of a broker, but for those that others in its container have."""
+        host, _ = split_address(self._nodes.address(node.name))
+        others = [self._nodes.node(name).port for name in self._nodes.on(node.process)]
+        taken = {port + by for port in others for by in OWN_PORTS.values()}
+        found = {}
+        for name, by in OWN_PORTS.items():
+            if node.port + by not in taken:
+                at = host, node.port + by
+                dialled = self._environment.observer_dial(asyncio.Protocol, *at)
+                found[name] = await met(dialled, PROBE_TIMEOUT_S)
+        return found
+
+    async def _listed(self) -> Mapping[str, tuple[str, ...]]:
+        """The nodes that each name server lists which answers; of others their addresses."""
+        names = {self._nodes.address(n.name): n.name for n in self._nodes.all if n.broker_set}
+        found = {}
+        request = Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
+        async with probing(self._environment.observer_dial) as pool:
+            for node in self._nodes.all:
+                if Role.NAMESRV not in node.roles:
+                    continue
+                try:
+                    address = self._nodes.address(node.name)
+                    answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+                    table = ClusterInfo.from_json(answer.body).broker_addr_table
+                except (OSError, RemoteProtocolError):
+                    continue
+                every = {a for data in table.values() for a in data.broker_addrs.values()}
+                found[node.name] = tuple(sorted(names.get(address, address) for address in every))
+        return found

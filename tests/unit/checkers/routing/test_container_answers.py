@@ -1,0 +1,108 @@
+"""What a container answers about guests, and what is seen right after it."""
+
+from typing import Any
+
+import pytest
+from history_recorder import Recorder
+
+from maxq.checkers.core.api import Context
+from maxq.checkers.routing.container_answers import Containers
+from maxq.histories.history import History
+from maxq.histories.observed import ADD_BROKER, REMOVE_BROKER
+
+SET = ("b0-0", "b1-1")
+PORTS = {"fast": "refused", "main": "refused", "ha": "refused"}
+
+
+class Asked:
+    """A history of requests about one guest."""
+
+    def __init__(self) -> None:
+        self.r = Recorder()
+        self.there = False
+
+    def ask(self, f: str, code: int, *, there: bool | None = None, **more: Any) -> "Asked":
+        """A request and its answer; `there` is what is seen after it."""
+        self.there = self.there if there is None else there
+        asked = {"broker": "g0"} | ({"clash": more.pop("clash")} if "clash" in more else {})
+        seen = ("open" if self.there else "refused") if "clash" not in asked else "refused"
+        said = {
+            "code": code, "remark": "so", "listed": {"n0": [*SET, *(["g0"] if self.there else [])]},
+            "ports": dict.fromkeys(PORTS, seen), "beside": list(SET), **more,
+        }  # fmt: skip
+        self.r.op("ok", 1, f, asked, {**asked, **said})
+        return self
+
+    def add(self, code: int = 0, **more: Any) -> "Asked":
+        return self.ask(ADD_BROKER, code, **({"there": True} if code == 0 else {}) | more)
+
+    def remove(self, code: int = 0, **more: Any) -> "Asked":
+        return self.ask(REMOVE_BROKER, code, **({"there": False} if code == 0 else {}) | more)
+
+    def ended(self, f: str = "kill") -> "Asked":
+        """The container is ended and started."""
+        self.r.fault(f, **dict.fromkeys(SET, True))
+        self.r.fault("start", **dict.fromkeys(SET, True))
+        self.there = False
+        return self
+
+    @property
+    def found(self) -> list[tuple[str, str]]:
+        verdict = Containers().check(History(self.r.ops), Context())
+        return [(a.claim, a.name) for a in verdict.anomalies]
+
+    @property
+    def kept(self) -> set[str]:
+        return set(Containers().check(History(self.r.ops), Context()).of("kept"))
+
+
+def test_what_is_right_is_kept() -> None:
+    right = (
+        Asked().remove(211).add().add(1).remove().add(1, clash="ha").add().ended().add().remove()
+    )
+    assert right.found == []
+    assert right.kept == {"B1", "B2", "B3", "B4", "B5", "B6", "B7"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (Asked().add().add(), ("B1", "added-twice")),
+        (Asked().add().add(1, there=False), ("B1", "added-twice")),
+        (Asked().remove(), ("B2", "absent-removed")),
+        (Asked().remove(1), ("B2", "absent-removed")),
+        (Asked().add(there=False), ("B3", "added-in-name-only")),
+        (Asked().add(ports=PORTS), ("B3", "added-in-name-only")),
+        (Asked().add(1), ("B3", "added-in-name-only")),
+        (Asked().add().remove(there=True), ("B4", "removed-in-name-only")),
+        (Asked().add().remove(211), ("B4", "removed-in-name-only")),
+        (Asked().add().remove(listed={"n0": ["b0-0"]}), ("B5", "neighbour-unlisted")),
+        (Asked().add(1, clash="fast", ports={"main": "open"}), ("B6", "residue")),
+        (Asked().add(1, clash="fast").add(1), ("B6", "no-room-after-failure")),
+        (Asked().add().ended().add(1), ("B7", "added-survives")),
+        (Asked().add().ended().remove(), ("B7", "added-survives")),
+        (Asked().add().ended("power-loss").remove(), ("B7", "added-survives")),
+    ],
+)
+def test_each_wrong_answer_is_found(asked: Asked, found: tuple[str, str]) -> None:
+    assert found in asked.found
+
+
+def test_a_request_without_an_answer_leaves_the_guest_unknown_until_the_next() -> None:
+    asked = Asked()
+    asked.r.op("info", 1, ADD_BROKER, {"broker": "g0"}, {"broker": "g0"})
+    assert asked.add(1, there=True).found == []
+    assert asked.remove().remove(211).found == []
+    assert asked.add().add().found == [("B1", "added-twice")]
+
+
+def test_nothing_is_judged_while_something_happens_to_those_concerned() -> None:
+    asked = Asked().add()
+    asked.r.fault("pause", **{"b0-0": True})
+    assert asked.remove(there=True).add(1).found == []
+
+
+def test_a_name_server_that_is_down_is_not_taken_for_one_that_lists_nobody() -> None:
+    asked = Asked().add().remove()
+    asked.r.fault("kill", n0=True)
+    assert asked.add(1, listed={}).found == []
