@@ -97,6 +97,7 @@ def test_what_is_meant_for_a_cluster_changes_nothing(
     assert told(table, *SPARK, environment=foreign) == expected
 
 
+@pytest.mark.campaign
 def test_a_full_disk_is_one_sentence(table: Path, tmp_path: Path) -> None:
     unshare = ["unshare", "--user", "--map-root-user", "--mount", "--"]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:
@@ -133,6 +134,7 @@ def test_nothing_stays_behind(table: Path, tmp_path: Path, number: signal.Signal
         assert not [line for line in before if "Interrupt" in line or "Traceback" in line]
 
 
+@pytest.mark.campaign
 def test_a_cluster_says_the_same_and_a_worker_what_it_lacks(
     table: Path, tmp_path: Path, expected: tuple[int, str, str]
 ) -> None:
