@@ -11,12 +11,13 @@ from maxq.harness.cli.main import main
 from maxq.harness.contracts.target import Target
 from maxq.harness.environments.docker import PYTHON
 from maxq.harness.run import execute
+from maxq.harness.schedule.options import Options
 from maxq.harness.targets.reference import ReferenceTarget
 
 
-def stand_in(name: str, environment: str) -> Target:
+def stand_in(name: str, options: Options) -> Target:
     """The reference, whatever is asked for."""
-    return ReferenceTarget(PYTHON) if environment == "docker" else ReferenceTarget()
+    return ReferenceTarget(PYTHON) if options.environment == "docker" else ReferenceTarget()
 
 
 execute._target = stand_in

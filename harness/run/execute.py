@@ -163,20 +163,20 @@ def capabilities_of(environment: str) -> frozenset[Capability]:
 
 def make_target(options: Options) -> Target:
     """What runs there."""
-    targets = {name: _target(name, options.environment) for name in options.targets}
+    targets = {name: _target(name, options) for name in options.targets}
     if len(targets) == 1 and not options.replaces:
         return next(iter(targets.values()))
     return MixedTarget(targets, options.node_releases)
 
 
-def _target(name: str, environment: str) -> Target:
+def _target(name: str, options: Options) -> Target:
     """A target by its name; inside a container another interpreter runs."""
-    inside = environment == "docker"
+    inside = options.environment == "docker"
     own = current().targets.get(name)
     if own is not None:
         return own.make(inside)
     if name != REFERENCE:
-        return RocketMQTarget(parse(name), here=not inside)
+        return RocketMQTarget(parse(name), here=not inside, contained=bool(options.layout))
     return ReferenceTarget(PYTHON) if inside else ReferenceTarget()
 
 

@@ -333,6 +333,20 @@ def _joined(nodes: Sequence[Node], role: Role, port: int, addresses: dict[str, s
     return ";".join(f"{addresses[n.name]}:{port}" for n in nodes if role in n.roles)
 
 
+def container_file(
+    container: Container, settings: Settings, addresses: dict[str, str], data: str
+) -> str:
+    """The properties file of a container, which both targets share."""
+    if settings.by_name:
+        addresses = {name: name for name in addresses}
+    lines = {
+        "listenPort": str(container.port),
+        "namesrvAddr": _joined(plan(settings.topology), Role.NAMESRV, NAMESRV_PORT, addresses),
+        "brokerConfigPaths": ":".join(f"{data}/{b}/{NODE_FILE}" for b in container.brokers),
+    }
+    return _as_file(lines)
+
+
 def _as_file(lines: dict[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 
@@ -370,15 +384,7 @@ class ReferenceTarget:
         self, container: Container, settings: Settings, addresses: dict[str, str], data: str
     ) -> str:
         """Name servers, and the files of its brokers."""
-        if settings.by_name:
-            addresses = {name: name for name in addresses}
-        nodes = plan(settings.topology)
-        lines = {
-            "listenPort": str(container.port),
-            "namesrvAddr": _joined(nodes, Role.NAMESRV, NAMESRV_PORT, addresses),
-            "brokerConfigPaths": ":".join(f"{data}/{b}/{NODE_FILE}" for b in container.brokers),
-        }
-        return _as_file(lines)
+        return container_file(container, settings, addresses, data)
 
     def container_argv(
         self, container: Container, settings: Settings, config_path: str

@@ -68,7 +68,7 @@ def test_brokers_are_added_and_removed_while_containers_are_killed(
         ({"layout": "crossed-2", "broker_sets": 3}, "--layout crossed-2 has 2 broker sets: not"),
         ({"layout": "crossed-3", "mode": "pair", "replicas": 3}, "has 2 replicas: not --replicas"),
         ({"layout": "one", "mode": "controllers"}, "--layout one is for --mode pair"),
-        ({"layout": "mixed", "target": "rocketmq:5.5.0"}, "--layout is for --target reference"),
+        ({"layout": "mixed", "releases": (("b0-1", "5.5.0"),)}, "--layout runs one target: not"),
         ({"layout": "mixed", "nemesis": ("replace-release",)}, "replace-release is not for"),
         ({"workload": ("containers",)}, "--workload containers needs --layout: crossed-2,"),
     ],

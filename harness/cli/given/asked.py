@@ -243,10 +243,8 @@ def _take_layout(known: dict[str, Any], *, pair: bool) -> None:
                 f"{known[name]}"
             )
         known[name] = known.get(name) or count or None
-    if known.get("target", REFERENCE) != REFERENCE or known.get("releases"):
-        raise ValueError(
-            "--layout is for --target reference: containers of RocketMQ are not yet run"
-        )
+    if known.get("releases"):
+        raise ValueError("--layout runs one target: not yet --release")
     if layout == "one" and not pair:
         raise ValueError(
             "--layout one is for --mode pair: with controllers, brokers of one set have the same "

@@ -50,6 +50,16 @@ def options(role: Role, node: str, settings: Settings) -> tuple[str, ...]:
     return (*heap, f"-XX:MaxDirectMemorySize={DIRECT + sum(held(node, settings))}m")
 
 
+def of_container(brokers: int) -> tuple[str, ...]:
+    """The options of a container's JVM with so many brokers."""
+    least, most = HEAPS[Role.BROKER]
+    return (
+        f"-Xms{least}m",
+        f"-Xmx{most * (brokers + 1) // 2}m",
+        (f"-XX:MaxDirectMemorySize={DIRECT * brokers}m"),
+    )
+
+
 def refuse_what_does_not_fit(settings: Settings, free: int | None) -> None:
     """Refuse a cluster whose transient store pools do not fit into memory.
 

@@ -17,17 +17,17 @@ MISSING: dict[str, tuple[str, ...]] = {
     "5.0.0": (),
     "5.1.0": (),
     "5.1.1": (),
-    "5.1.3": ("namesrv", "controller", "tools"),
-    "5.1.4": (),
+    "5.1.3": ("namesrv", "controller", "tools", "container"),
+    "5.1.4": ("container",),
     "5.2.0": (),
-    "5.3.0": ("namesrv", "controller", "tools"),
-    "5.3.1": ("namesrv",),
-    "5.3.2": ("namesrv", "controller", "tools"),
+    "5.3.0": ("namesrv", "controller", "tools", "container"),
+    "5.3.1": ("namesrv", "container"),
+    "5.3.2": ("namesrv", "controller", "tools", "container"),
     "5.3.3": (),
     "5.3.4": ("tools",),
     "5.4.0": (),
     "5.5.0": (),
-    "5.5.1": ("namesrv", "tools"),
+    "5.5.1": ("namesrv", "tools", "container"),
 }
 # Those of which the name server is driven, and nothing else: it knows no member groups, no
 # heartbeats and no slaves that act for a master, as name servers before 5.0.0 do.
@@ -220,10 +220,11 @@ def components(release: str) -> dict[str, str]:
     two that are equally near. Of an old name server's release there is no other one."""
     if release in OLD_NAMESRVS:
         return {NODE_COMPONENTS[0]: release}
-    return {name: _nearest(name, release) for name in COMPONENTS}
+    return {name: nearest_having(name, release) for name in COMPONENTS}
 
 
-def _nearest(component: str, release: str) -> str:
+def nearest_having(component: str, release: str) -> str:
+    """The release of which a component is taken that stands for one."""
     order = list(MISSING)
     have = [r for r in order if component not in MISSING[r]]
     return min(have, key=lambda r: abs(order.index(r) - order.index(release)))

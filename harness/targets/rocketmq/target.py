@@ -15,14 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack, Machine, Role
-from maxq.harness.contracts.target import CONTROLLER_PORT, Node, Settings, plan
-from maxq.harness.targets.reference import LOG_FILE_BYTES, properties
+from maxq.harness.contracts.target import CONTROLLER_PORT, Container, Node, Settings, plan
+from maxq.harness.targets.reference import LOG_FILE_BYTES, container_file, properties
 from maxq.harness.targets.rocketmq import memory
 from maxq.harness.targets.rocketmq.libraries import digest, distribution, libraries
 from maxq.harness.targets.rocketmq.releases import (
     CATCH_UP_S,
     Version,
     components,
+    nearest_having,
     ordered,
     version_number,
 )
@@ -32,6 +33,8 @@ MAIN = {
     Role.CONTROLLER: "org.apache.rocketmq.controller.ControllerStartup",
     Role.BROKER: "org.apache.rocketmq.broker.BrokerStartup",
 }
+CONTAINER, CONTAINER_MAIN = "container", "org.apache.rocketmq.container.BrokerContainerStartup"
+OF_CONTAINERS = ("namesrvAddr", "haListenPort")  # no key of the file of a broker in one
 # What a JVM of 2 cores starts fastest with, and what RocketMQ reaches into. Nobody here speaks TLS,
 # for which each of its servers makes an RSA key at each start: half of all that a start takes.
 JVM = (
@@ -95,13 +98,23 @@ class RocketMQTarget:
         version: which.
         here: its machines have this machine's programs.
         place: of the cache of jars; None: the user's.
+        contained: its brokers are in containers.
     """
 
     patience = 3  # a JVM needs some ten seconds of two busy cores to be part of its cluster again
     layer = "rocketmq"
 
-    def __init__(self, version: Version, *, here: bool = True, place: Path | None = None) -> None:
+    def __init__(
+        self,
+        version: Version,
+        *,
+        here: bool = True,
+        place: Path | None = None,
+        contained: bool = False,
+    ) -> None:
         self.version = version
+        self._contained = contained
+        self._container = Path()  # its jars
         self._here = here
         self._place = place
         self._paths: dict[Role, Path] = {}
@@ -133,18 +146,24 @@ class RocketMQTarget:
             release = of[role.value]
             folder = self._paths[role] = libraries(role.value, release, self._place)
             versions[role.value] = f"{release} ({digest(folder)})"
+        if self._contained:
+            release = nearest_having(CONTAINER, self.version.release)
+            self._container = libraries(CONTAINER, release, self._place)
+            versions[CONTAINER] = f"{release} ({digest(self._container)})"
         return versions
 
     def _distribution(self, folder: Path) -> dict[str, str]:
         """Each component is of one distribution that is there."""
         jars, digest_of_all = distribution(folder)
         self._paths = dict.fromkeys(Role, jars)
+        self._container = jars
         return {role.value: f"{self.version.release} in {folder} ({digest_of_all})"
                 for role in Role}  # fmt: skip
 
     def folders(self) -> Sequence[Path]:
         """The jars of each component."""
-        return tuple(dict.fromkeys(self._paths.values()))
+        own = (self._container,) if self._contained else ()
+        return tuple(dict.fromkeys((*self._paths.values(), *own)))
 
     def ends_with(self, node: Node) -> int:
         """As a JVM does."""
@@ -165,6 +184,8 @@ class RocketMQTarget:
         if node.role is Role.BROKER:
             self._check_memory(settings)
             lines = {**SMALL, **_paired(settings), **lines, **self._own(settings)}
+            if node.container:
+                lines = {k: v for k, v in lines.items() if k not in OF_CONTAINERS}
         if Role.CONTROLLER in node.roles and self.version.back_end == "jraft":
             lines |= _jraft(node, settings, addresses)
         return "".join(f"{key}={value}\n" for key, value in lines.items())
@@ -183,6 +204,25 @@ class RocketMQTarget:
             f"-Drmq.logback.configurationFile={data}/logback.xml",
             *([LEASE.format(settings.lock_lease_ms)] if node.role is Role.BROKER else ()),
             "-cp", f"{self._paths[node.role]}/*", MAIN[node.role], "-c", config_path,
+        ]  # fmt: skip
+
+    def container(
+        self, container: Container, settings: Settings, addresses: dict[str, str], data: str
+    ) -> str:
+        """As ours: the keys are RocketMQ's."""
+        return container_file(container, settings, addresses, data)
+
+    def container_argv(
+        self, container: Container, settings: Settings, config_path: str
+    ) -> Sequence[str]:
+        """One JVM with the heaps of all its brokers."""
+        data = str(Path(config_path).parent)
+        return [
+            JAVA, *JVM, *memory.of_container(len(container.brokers)),
+            f"-Drocketmq.home.dir={data}", f"-Duser.home={data}",
+            f"-Drmq.logback.configurationFile={data}/logback.xml",
+            LEASE.format(settings.lock_lease_ms),
+            "-cp", f"{self._container}/*", CONTAINER_MAIN, "-c", config_path,
         ]  # fmt: skip
 
     def _tiers(self, node: Node, settings: Settings) -> tuple[str, ...]:
