@@ -194,6 +194,7 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     broker_permission: Annotated[int, Meta(ge=0, le=7)] = 6
     region_id: str = "DefaultRegion"
     trace_on: bool = True
+    isolate_log_enable: bool = False  # the log is a file of its own
     lock_in_strict_mode: bool = False  # locks of ordered queues need totalReplicas/2+1 brokers
     sync_broker_member_group_period: Millis = 1000  # ms; of strict locks, and of acting masters
     # How long a lock holds. In Java this is a system property (-D on its command line) and no key
