@@ -169,6 +169,20 @@ def test_a_share_changes_while_the_broker_runs(cluster: Cluster) -> None:
     assert bounds(cluster, address("y")) == (0, 60)
 
 
+def test_a_broker_that_may_not_delete_says_that_it_has_too_much(cluster: Cluster) -> None:
+    sharing(cluster, "x", cleanFileForciblyEnable="false")
+    for number in range(90):
+        assert put(cluster, address("x"), number) == ResponseCode.SUCCESS
+    cluster.sleep(3)
+    assert bounds(cluster, address("x")) == (0, 90)
+    assert cluster.logged("b1", "broker.share.exceeded") == 1
+    whole = b"replicasPerDiskPartition=1"
+    assert cluster.ask(address("x"), RequestCode.UPDATE_BROKER_CONFIG, body=whole).code == 0
+    cluster.sleep(3)
+    assert cluster.logged("b1", "broker.share.exceeded") == 1
+    assert cluster.logged("b1", "broker.share.kept") == 1
+
+
 def test_a_slave_that_was_down_for_all_of_it_joins_again(cluster: Cluster) -> None:
     """Its master has deleted all that it has; it begins anew."""
     pair = {

@@ -60,7 +60,7 @@ class Cleaner:
 
     async def tick(self) -> None:
         """Look, and delete what goes now."""
-        host, store = self._host, self._store
+        host, store, rules = self._host, self._store, rules_of(self._settings.now)
         try:
             partitions = self._partitions()
             used = max((p.percent for p in partitions), default=0.0)
@@ -71,16 +71,16 @@ class Cleaner:
                 hour=host.hour(),
                 used=used,
                 held_from=self._held_from(),
-                own=store.size,
+                own=store.size if rules.share < 1 else 0,  # it looks at every queue
                 total=partitions[-1].total if partitions else 0,
             )
-            verdict = judge(rules_of(self._settings.now), seen, files, full=store.full)
+            verdict = judge(rules, seen, files, full=store.full)
             if verdict.full != store.full:
                 store.full = verdict.full
                 host.log("broker.disk.full" if verdict.full else "broker.disk.ok", used=round(used))
             if verdict.start is not None:
                 await self._trim(verdict.start)
-                host.log("broker.trimmed", start=store.start, used=round(used), own=store.size)
+                host.log("broker.trimmed", start=store.start, used=round(used), own=seen.own)
             self._tell_beyond(verdict.beyond)
         except OSError as error:  # a failing disk; what could not be done is tried again
             host.log("broker.clean.failed", why=str(error))

@@ -57,7 +57,7 @@ class Seen(Record):
     hour: int
     used: float  # percent of the partition
     held_from: PhyOffset  # what begins here or ends behind it stays
-    own: int = 0  # bytes of the broker's log and queues
+    own: int = 0  # bytes of the broker's log and queues; of no use without a share
     total: int = 0  # bytes of the partition
 
 
