@@ -1,8 +1,9 @@
 """The scenarios that are captured: pairs of RocketMQ without controllers, and what is done to them.
 
-Each but one has two name servers. These announce who is the smallest of a set (905). Settings are
-those that `maxq test` gives pairs with timing `fast`. A slave has its master's tables 60 to 63 s
-after its start, which every scenario waits for. What the client asks is in the capture.
+Each has two name servers, but for two of containers. These announce who is the smallest of a set
+(905). Settings are those that `maxq test` gives pairs with timing `fast`. A slave has its master's
+tables 60 to 63 s after its start, which every scenario waits for. What the client asks is in the
+capture.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -256,6 +257,13 @@ SCENARIOS = (
         target="rocketmq:5.5.0",
         settings=settings(sets=2, replicas=2, keys={"broker:enableRemoteEscape": "false"}),
         play=no_escape,
+    ),
+    Scenario(
+        name="5.3.3-container",
+        target="rocketmq:5.3.3",
+        settings=of_containers(namesrvs=1),
+        play=contained,
+        crossed=True,
     ),
     Scenario(
         name="5.5.0-container",

@@ -38,7 +38,8 @@ RELEASES = ("5.1.1", "5.3.3", "5.5.0")
 # Without controllers: those beside the repository, and those of which it has a selection.
 PAIRS = ("5.5.0-pair", "5.5.0-pair-901", "5.5.0-pair-push")
 PAIRS_HERE = (
-    "5.1.1-pair", "5.3.3-pair", "5.5.0-no-escape", "5.5.0-three", "5.5.0-container",
+    "5.1.1-pair", "5.3.3-pair", "5.5.0-no-escape", "5.5.0-three", "5.3.3-container",
+    "5.5.0-container",
 )  # fmt: skip
 CUT_OFF = "cut off by the capture (48 KiB a side)"
 PROBE = "sent by the capture's own Python probe, not by Java"
