@@ -28,6 +28,7 @@ from maxq.reference.config import (
     parse_config,
     render_config,
 )
+from maxq.reference.container.logs import NamedHost
 from maxq.reference.container.server import Container
 from maxq.reference.controller.server import Controller
 from maxq.reference.host import Host, RealHost
@@ -52,6 +53,9 @@ def _node(config: NodeConfig, host: Host, mutant: str, file: str) -> Node:
         case ControllerConfig():
             return Controller(config, host)
         case BrokerConfig():
+            if config.isolate_log_enable:
+                name = f"{config.broker_name}_{config.broker_id}"
+                host = NamedHost(host, name, isolated=True)
             return Broker(config, host, mutant=mutant)
         case ContainerConfig():
             return Container(config, host, file=file, mutant=mutant)

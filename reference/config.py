@@ -25,16 +25,18 @@ Port = Annotated[int, Meta(ge=1, le=65535)]
 Millis = Annotated[int, Meta(ge=1, le=86_400_000)]
 Percent = Annotated[int, Meta(ge=10, le=100)]
 Share = Annotated[int, Meta(ge=0, le=100)]
+Part = Annotated[float, Meta(gt=0, le=1)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 DELAY_LEVELS_MAX = 100
 _DELAY = re.compile(r"(\d{1,6})([smhd])")
 _HOUR = re.compile(r"[01]?[0-9]|2[0-3]")
-_BOUND = re.compile(r"Expected `int` (>=|<=) (-?\d+)")
+_BOUND = re.compile(r"Expected `(?:int|float)` (>=|<=|>) (-?\d+)(?:\.0)?")
+_BOUNDS = {">=": "at least", "<=": "at most", ">": "above"}
 _WHOLE = (re.compile(r"[+-]?\d+"), "a whole number")
 _FORMS = {"int": _WHOLE, "long": _WHOLE,
           "double": (re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"), "a number")}  # fmt: skip
-_TYPES: dict[object, str] = {bool: "boolean"}
+_TYPES: dict[object, str] = {bool: "boolean", Part: "double"}
 _DELAY_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -182,11 +184,17 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     disk_space_clean_forcibly_ratio: Percent = 85  # beyond this, young files as well
     disk_space_warning_level_ratio: Percent = 90  # beyond this, sends are refused; Java: at most 90
     clean_file_forcibly_enable: bool = True
+    # A broker's share of its partition, said in one way or the other; RIP-31 has the second, and no
+    # release of RocketMQ. Below 1 the broker keeps to it, and lets no other's use delete its files.
+    replicas_per_disk_partition: Annotated[int, Meta(ge=1, le=1000)] = 1
+    quota_percent_for_disk_partition: Part = 1.0
+    logical_disk_space_clean_forcibly_threshold: Part = 0.8  # of the share; beyond it, young files
     delete_file_batch_max: Annotated[int, Meta(ge=1, le=1000)] = 10
     clean_resource_interval: Millis = 10_000  # ms
     broker_permission: Annotated[int, Meta(ge=0, le=7)] = 6
     region_id: str = "DefaultRegion"
     trace_on: bool = True
+    isolate_log_enable: bool = False  # the log is a file of its own
     lock_in_strict_mode: bool = False  # locks of ordered queues need totalReplicas/2+1 brokers
     sync_broker_member_group_period: Millis = 1000  # ms; of strict locks, and of acting masters
     # How long a lock holds. In Java this is a system property (-D on its command line) and no key
@@ -218,6 +226,12 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
         if wrong or not parts:
             raise ConfigError(f"deleteWhen: not hours of the day, 04;16: {', '.join(wrong)}")
         return frozenset(map(int, parts))
+
+    @property
+    def disk_share(self) -> float:
+        """The part of its partition that this broker keeps to; 1: all of it."""
+        count = self.replicas_per_disk_partition
+        return self.quota_percent_for_disk_partition if count == 1 else 1 / count
 
     @property
     def pools(self) -> bool:
@@ -330,7 +344,7 @@ def _check(
 def _in_words(field: msgspec.structs.FieldInfo, value: str, reason: str) -> str:
     """What is wrong with a value's type or range."""
     if (bound := _BOUND.fullmatch(reason)) is not None:
-        return f"not {'at least' if bound[1] == '>=' else 'at most'} {bound[2]}"
+        return f"not {_BOUNDS[bound[1]]} {bound[2]}"
     choices = {"boolean": ("true", "false")}.get(_TYPES.get(field.type, ""), get_args(field.type))
     words = [str(choice) for choice in choices if isinstance(choice, str)]
     return type_fault(_TYPES.get(field.type, "int"), words, value)

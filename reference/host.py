@@ -157,6 +157,10 @@ class Host(Protocol):
         """IPv4 addresses of this machine, without loopback unless there is nothing else."""
         ...
 
+    def home(self) -> str:
+        """The home folder of the user whose process this is, an absolute path."""
+        ...
+
     def rng(self, name: str) -> random.Random:
         """Randomness for what `name` names; the same name gives the same stream, at any time and in
         every process of this host.
@@ -372,6 +376,9 @@ class RealHost:
 
     def addresses(self) -> tuple[str, ...]:
         return (self._address,) if self._address else _kernel_addresses()
+
+    def home(self) -> str:
+        return str(Path.home())
 
     def rng(self, name: str) -> random.Random:
         return random.Random(f"{self._seed}/{name}")

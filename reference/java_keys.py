@@ -19,6 +19,8 @@ TABLE = Path(__file__).with_name("java_keys.tsv")
 MACHINE = "*"
 # A system property of the Java broker, which our broker has as a line of its file.
 LOCK_LEASE = "rocketmq.broker.rebalance.lockMaxLiveTime"
+# RIP-31's name for the inverse of replicasPerDiskPartition; no release has it.
+RIP_QUOTA = "quotaPercentForDiskPartition"
 
 
 class Key(msgspec.Struct, frozen=True):

@@ -7,6 +7,8 @@ one process of a name server and a controller: both read the one file, and a key
 counts for both.
 """
 
+from collections.abc import Container
+
 from maxq.reference.config import (
     ROLES,
     BrokerConfig,
@@ -16,10 +18,13 @@ from maxq.reference.config import (
     NodeConfig,
     parse_config,
 )
+from maxq.reference.java_keys import RIP_QUOTA
 from maxq.reference.wire.files import decode_properties
 
+COUNT, THRESHOLD = "replicasPerDiskPartition", "logicalDiskSpaceCleanForciblyThreshold"
 NO_WAITING = "without controllers only brokerRole=SYNC_MASTER waits for copies; ignored"
 ABOVE_FULL = "is above diskSpaceWarningLevelRatio, from which on young files go as well; ignored"
+NO_SHARE = "has no effect without replicasPerDiskPartition; ignored"
 NO_SET = "without enableControllerMode=true there is no SyncStateSet; ignored"
 
 
@@ -67,12 +72,12 @@ def check_broker(config: BrokerConfig, content: bytes, file: str) -> list[str]:
         faults = _faults_with_controllers(config)
     else:
         faults = _faults_alone(config)
-    faults |= _of_no_effect(config)
+    faults |= _of_no_effect(config) | _of_share(config, lines)
     warnings = []
     for key, fault in faults.items():
         line, value = lines.get(key, (0, ""))
         said = f"{file}:{line}: {key}={value} {fault}" if line else f"{file}: {key} {fault}"
-        if fault not in (NO_SET, NO_WAITING, ABOVE_FULL):
+        if fault not in (NO_SET, NO_WAITING, ABOVE_FULL, NO_SHARE):
             raise ConfigError(said)
         warnings.append(said.replace(f" {fault}", f": {fault}"))
     return warnings
@@ -82,6 +87,19 @@ def _of_no_effect(config: BrokerConfig) -> dict[str, str]:
     """What has no effect with controllers or without, by the key to blame."""
     above = config.disk_space_clean_forcibly_ratio > config.disk_space_warning_level_ratio
     return {"diskSpaceCleanForciblyRatio": ABOVE_FULL} if above else {}
+
+
+def _of_share(config: BrokerConfig, named: Container[str]) -> dict[str, str]:
+    """What is wrong with a broker's share of its partition, or without effect."""
+    count, quota = config.replicas_per_disk_partition, config.quota_percent_for_disk_partition
+    both = all(value != 1 or key in named for key, value in ((COUNT, count), (RIP_QUOTA, quota)))
+    if both and round(1 / quota, 1) != count:
+        blamed, other = (RIP_QUOTA, COUNT) if RIP_QUOTA in named else (COUNT, RIP_QUOTA)
+        value = count if other == COUNT else quota
+        return {blamed: f"is another share of the partition than {other}={value}; one is enough"}
+    if config.disk_share == 1 and THRESHOLD in named:
+        return {THRESHOLD: NO_SHARE}
+    return {}
 
 
 def _faults_with_controllers(config: BrokerConfig) -> dict[str, str]:

@@ -5,7 +5,7 @@ with stays as it is (Java rewrites its file). Each role names the keys that it r
 use; every other key is refused, since a change that does nothing would be a lie.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic
 
 import msgspec
@@ -33,10 +33,20 @@ class Settings(Generic[C]):
         config: what it was started with.
         live: keys that may be changed.
         black_list: keys that RocketMQ never changes.
+        check: raises ConfigError where settings do not go together; called with all of them, with
+            the text that changes some, and with the text's name.
     """
 
-    def __init__(self, config: C, *, live: Iterable[str], black_list: Iterable[str]) -> None:
+    def __init__(
+        self,
+        config: C,
+        *,
+        live: Iterable[str],
+        black_list: Iterable[str],
+        check: Callable[[C, bytes, str], object] = lambda config, content, file: None,
+    ) -> None:
         self.now = config
+        self._check = check
         self._live = frozenset(live)
         self._black_list = frozenset(black_list)
         self._fields = {f.encode_name: f.name for f in msgspec.structs.fields(config)}
@@ -46,7 +56,7 @@ class Settings(Generic[C]):
 
         Raises:
             UpdateRefused: it is too long, or a key is unknown, has a wrong value, or cannot be
-                changed, or is named twice.
+                changed, or is named twice, or does not go together with what there is.
             RemoteProtocolError: it is no properties text.
         """
         if len(content) > UPDATE_BYTES_MAX:
@@ -69,7 +79,12 @@ class Settings(Generic[C]):
             why = f"cannot be changed while the node runs: {', '.join(fixed)}"
             raise UpdateRefused(ResponseCode.NO_PERMISSION, why)
         names = [self._fields[key] for key in keys]
-        self.now = msgspec.structs.replace(self.now, **{n: getattr(wanted, n) for n in names})
+        now = msgspec.structs.replace(self.now, **{n: getattr(wanted, n) for n in names})
+        try:
+            self._check(now, content, "request")
+        except ConfigError as error:
+            raise UpdateRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        self.now = now
         return frozenset(keys)
 
     def answer_get(self, request: Frame) -> Frame:

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from benchmarks.captures.capture import capture
+from benchmarks.captures.crossed import Crossed
 from benchmarks.captures.packets import PacketsLost
 from benchmarks.captures.scenarios import SCENARIOS, Scenario
 from maxq.harness.cluster.deployment import SetupFailed
@@ -28,9 +29,10 @@ from maxq.harness.targets.rocketmq.target import RocketMQTarget
 NAMES = [s.name for s in SCENARIOS]
 
 
-def target_of(name: str) -> Target:
-    """What a target's name means."""
-    return ReferenceTarget() if name == REFERENCE else RocketMQTarget(parse(name))
+def target_of(name: str, scenario: Scenario) -> Target:
+    """What a target's name means in a scenario."""
+    target = ReferenceTarget() if name == REFERENCE else RocketMQTarget(parse(name))
+    return Crossed(target, scenario.settings) if scenario.crossed else target
 
 
 def captured(scenario: Scenario, target: Target, out: Path) -> str:
@@ -60,7 +62,7 @@ def main(folder: Path, only: tuple[str, ...], target: str) -> None:
         if out.exists():
             raise click.ClickException(f"{out} is there already")
         try:
-            click.echo(captured(scenario, target_of(target or scenario.target), out))
+            click.echo(captured(scenario, target_of(target or scenario.target, scenario), out))
         except (EnvironmentUnavailable, SetupFailed, PacketsLost) as why:
             click.echo(f"{scenario.name}: {why}")
             sys.exit(2)

@@ -22,7 +22,7 @@ from maxq.reference.wire.frame import Decoder, Frame, Serialize
 STREAM_BYTES_MAX = 48 * 1024
 KIND_FRAMES_MAX = 6
 BODY_BYTES_MAX = 8192
-HA_PORT = 10912
+HA_PORTS = (10912, 10922)  # the second one: of another broker of the same process
 REMOTING, PLAIN_HA = "remoting", "plain-ha"
 WAYS = (("c2s", ">"), ("s2c", "<"))
 
@@ -85,7 +85,7 @@ def named(seen: Seen) -> Iterator[Found]:
         port = talk.server[1]
         yield Found(
             file=f"{number:03}-{ends[0]}-to-{ends[1]}-{port}",
-            kind=PLAIN_HA if port == HA_PORT else REMOTING,
+            kind=PLAIN_HA if port in HA_PORTS else REMOTING,
             client=ends[0],
             server=ends[1],
             talk=talk,

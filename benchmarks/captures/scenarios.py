@@ -1,8 +1,9 @@
 """The scenarios that are captured: pairs of RocketMQ without controllers, and what is done to them.
 
-Each has two name servers that announce who is the smallest of a set (905), and the settings that
-`maxq test` gives pairs with timing `fast`. A slave has its master's tables 60 to 63 s after its
-start, which every scenario waits for. What the client asks is in the capture.
+Each has two name servers, but for two of containers. These announce who is the smallest of a set
+(905). Settings are those that `maxq test` gives pairs with timing `fast`. A slave has its master's
+tables 60 to 63 s after its start, which every scenario waits for. What the client asks is in the
+capture.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from functools import partial
 
 import msgspec
 
+from benchmarks.captures.contained import contained
 from benchmarks.captures.requests import (
     GROUP,
     HALF_QUEUE,
@@ -52,17 +54,27 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     settings: Settings
     play: Callable[[Scene], Awaitable[None]]
+    crossed: bool = False  # each broker is a container, which has a slave of the other set as well
 
 
-def settings(*, sets: int, replicas: int, keys: Mapping[str, str] | None = None) -> Settings:
+def settings(
+    *, sets: int, replicas: int, namesrvs: int = 2, keys: Mapping[str, str] | None = None
+) -> Settings:
     """Of a cluster of pairs."""
     return Settings(
-        topology=Topology(controllers=0, namesrvs=2, broker_sets=sets, replicas=replicas),
+        topology=Topology(controllers=0, namesrvs=namesrvs, broker_sets=sets, replicas=replicas),
         profile="P-SYNC",
         timing="fast",
         cluster="c1",
         keys={**PUSHES, **(keys or {})},
     )
+
+
+def of_containers(*, namesrvs: int) -> Settings:
+    """Of two sets in two crossed containers: a deployment's brokers are the containers."""
+    keys = {"broker:enableRemoteEscape": "false"}
+    alone = settings(sets=2, replicas=1, namesrvs=namesrvs, keys=keys)
+    return msgspec.structs.replace(alone, profile="P-AUTO")
 
 
 # Steps that scenarios share.
@@ -245,5 +257,26 @@ SCENARIOS = (
         target="rocketmq:5.5.0",
         settings=settings(sets=2, replicas=2, keys={"broker:enableRemoteEscape": "false"}),
         play=no_escape,
+    ),
+    Scenario(
+        name="5.3.3-container",
+        target="rocketmq:5.3.3",
+        settings=of_containers(namesrvs=1),
+        play=contained,
+        crossed=True,
+    ),
+    Scenario(
+        name="5.5.0-container",
+        target="rocketmq:5.5.0",
+        settings=of_containers(namesrvs=1),
+        play=contained,
+        crossed=True,
+    ),
+    Scenario(
+        name="5.5.0-container-two",
+        target="rocketmq:5.5.0",
+        settings=of_containers(namesrvs=2),
+        play=contained,
+        crossed=True,
     ),
 )

@@ -138,12 +138,16 @@ class Scene:
         ext: Mapping[str, str] | None = None,
         body: bytes | None = None,
         anew: bool = False,
+        port: int | None = None,
+        within_s: float = CALL_S,
     ) -> Frame | None:
         """Ask a node from the client, note the answer's code and header, and return it.
 
         Args:
             ext: instead of a header.
             anew: over a connection of its own.
+            port: of another than the node itself, on its machine.
+            within_s: how long the answer may take.
         """
         pool = self._pools[0]
         if anew:
@@ -151,12 +155,13 @@ class Scene:
             self._pools.append(pool)
         found = dict(ext) if ext is not None else to_ext(header) if header is not None else {}
         request = Frame(code=code, ext=found, body=body)
-        answer = await _answer(pool, self.cluster.address(node), request, CALL_S)
+        answer = await _answer(pool, self._at(node, port), request, within_s)
         said = "no answer"
         if answer is not None:
             more = answer.remark if answer.code else answer.ext
             said = f"{answer.code} {more or ''}".strip()[:200]
-        self.mark(f"{int(code)} at {node}: {said}")
+        where = node if port is None else f"{node}, port {port}"
+        self.mark(f"{int(code)} at {where}: {said}")
         return answer
 
     # What is waited for.
@@ -169,13 +174,22 @@ class Scene:
         self.mark(f"{what} after {took:.1f} s" if came else f"not within {bound_s:g} s: {what}")
         return came
 
+    def _at(self, node: str, port: int | None) -> str:
+        address = self.cluster.address(node)
+        return address if port is None else f"{address.rpartition(':')[0]}:{port}"
+
     async def observe(
-        self, node: str, code: RequestCode, header: Header | None = None
+        self,
+        node: str,
+        code: RequestCode,
+        header: Header | None = None,
+        *,
+        port: int | None = None,
     ) -> Frame | None:
         """Ask a node from the observer."""
         request = Frame(code=code, ext={} if header is None else to_ext(header))
         with suppress(KeyError):  # it has no address yet
-            return await _answer(self._pools[1], self.cluster.address(node), request, ASK_S)
+            return await _answer(self._pools[1], self._at(node, port), request, ASK_S)
         return None
 
     async def holds(self, nodes: Sequence[str], code: RequestCode, word: str) -> bool:

@@ -54,6 +54,9 @@ class SimHost:
     def addresses(self) -> tuple[str, ...]:
         return (self._machine.address,)
 
+    def home(self) -> str:
+        return "/root"
+
     def rng(self, name: str) -> Random:
         # Of the machine and not of the process: how often a node was started before must not
         # change what it draws for a term or a message.

@@ -52,6 +52,7 @@ from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
 from maxq.reference.node import as_task_of, every, now_ns
+from maxq.reference.node_file import check_broker
 from maxq.reference.records import some
 from maxq.reference.rpc import Handler, Reply, answered
 from maxq.reference.settings import Settings
@@ -157,7 +158,7 @@ class Broker:
         bounds: Bounds[rpc.Connection] = Bounds(self._host.log)
         pool = rpc.Pool(group, bounds=bounds)
         config, host, store, tables = self._config, self._host, self._store, self._tables
-        settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
+        settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST, check=check_broker)
         membership = self._place(pool)
         locks = Locks(config, host, membership, group)
         self.membership, self.locks = membership, locks
@@ -200,7 +201,7 @@ class Broker:
             if locks.polls:
                 group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
             self._host.log("broker.started", name=config.broker_name, port=config.listen_port)
-            await self._clean(group, membership, ready)
+            await self._clean(group, settings, membership, ready)
             await membership.run(group, ports.ha)
         finally:
             ports.close()
@@ -299,12 +300,16 @@ class Broker:
             group.create_task(every(ACTING_TICK_S, services.tick))
 
     async def _clean(
-        self, group: asyncio.TaskGroup, membership: Membership, ready: Callable[[], None]
+        self,
+        group: asyncio.TaskGroup,
+        settings: Settings[BrokerConfig],
+        membership: Membership,
+        ready: Callable[[], None],
     ) -> None:
         """Delete old files, now and then. First before the broker is ready: a partition that is
         full then takes no message."""
         held_from, trim = membership.copied, membership.trim
-        cleaner = Cleaner(self._config, self._host, self._store, held_from=held_from, trim=trim)
+        cleaner = Cleaner(settings, self._host, self._store, held_from=held_from, trim=trim)
         await cleaner.tick()
         ready()
         group.create_task(every(self._config.clean_resource_interval / 1000, cleaner.tick))

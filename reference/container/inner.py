@@ -14,7 +14,6 @@ Source: RIP-31; RocketMQ ``InnerBrokerController``; docs/spec/acting-master.md 2
 
 import asyncio
 import errno
-import random
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,9 @@ from dataclasses import dataclass
 from maxq.reference.broker.server import Broker, Neighbours
 from maxq.reference.config import BrokerConfig
 from maxq.reference.container.files import BrokerFile
+from maxq.reference.container.logs import NamedHost
 from maxq.reference.container.registry import INIT_FAILED, START_FAILED
-from maxq.reference.host import Disk, Host
+from maxq.reference.host import Host
 from maxq.reference.node import OWNER, describe, is_our_bug
 from maxq.reference.records import some
 
@@ -63,34 +63,6 @@ class HookFailed(Exception):
     """A `BrokerBootHook` raised."""
 
 
-class NamedHost:
-    """A machine, as one of the brokers of a process sees it: the name is in what it logs, and in
-    what it draws, or two brokers would draw the same."""
-
-    def __init__(self, host: Host, name: str) -> None:
-        self._host = host
-        self._name = name
-
-    @property
-    def disk(self) -> Disk:
-        return self._host.disk
-
-    def wall_ms(self) -> int:
-        return self._host.wall_ms()
-
-    def hour(self) -> int:
-        return self._host.hour()
-
-    def addresses(self) -> tuple[str, ...]:
-        return self._host.addresses()
-
-    def rng(self, name: str) -> random.Random:
-        return self._host.rng(f"{self._name}/{name}")
-
-    def log(self, trace: str, /, **fields: object) -> None:
-        self._host.log(trace, broker=self._name, **fields)
-
-
 class Inner:
     """One broker of a container.
 
@@ -118,7 +90,7 @@ class Inner:
         self._host = host
         self._hooks = hooks
         self._on_end = on_end
-        named = NamedHost(host, self.name)
+        named = NamedHost(host, self.name, isolated=file.config.isolate_log_enable)
         self.broker = Broker(file.config, named, mutant=mutant, neighbours=neighbours)
         self._task: asyncio.Task[None] | None = None
         self._ending = False

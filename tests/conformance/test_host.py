@@ -88,6 +88,13 @@ def test_what_is_absent_is_enoent(run: Run) -> None:
     run(case)
 
 
+def test_a_user_has_a_home(run: Run) -> None:
+    async def case(host: Host, folder: str) -> None:
+        assert host.home().startswith("/")
+
+    run(case)
+
+
 def test_random_streams_are_named(run: Run) -> None:
     async def case(host: Host, folder: str) -> None:
         first = [host.rng("a").random() for _ in range(2)]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.captures.capture import capture
+from benchmarks.captures.crossed import Crossed
 from benchmarks.captures.requests import commit, committed, make_topic, send
-from benchmarks.captures.scenarios import ONLINE_S, Scenario, killed, settings
+from benchmarks.captures.scenarios import ONLINE_S, SCENARIOS, Scenario, killed, settings
 from benchmarks.captures.scene import Scene
 from maxq.harness.environments.local import absent, no_network
 from maxq.harness.targets.reference import ReferenceTarget
@@ -57,3 +58,19 @@ def test_a_pair_of_ours_is_captured(tmp_path: Path) -> None:
         assert log[piece.start :][: len(piece.data)] == piece.data
     lines = (out / "frames.jsonl").read_text().splitlines()
     assert {15, 14, 310, 901, 905} <= {json.loads(line)["request_code"] for line in lines}
+
+
+def test_crossed_containers_of_ours_are_captured(tmp_path: Path) -> None:
+    """As RocketMQ's are, and to the same end: what waits at the slave goes to the master beside."""
+    scenario = next(s for s in SCENARIOS if s.name == "5.5.0-container")
+    (tmp_path / "work").mkdir()
+    out = tmp_path / "ours"
+    target = Crossed(ReferenceTarget(), scenario.settings)
+    asyncio.run(capture(scenario, target, tmp_path / "work", out))
+
+    said = [text for _, text in json.loads((out / "index.json").read_bytes())["marks"]]
+    assert [text for text in said if text.startswith("not within")] == []
+    lists = [text for text in said if text.startswith("the name server lists b2")]
+    assert lists == ["the name server lists b2 as [0]", "the name server lists b2 as []"]
+    assert any(text.startswith("the delayed message is at b1's master") for text in said)
+    assert any(text.startswith("b1 has asked tpg") for text in said)

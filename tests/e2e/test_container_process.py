@@ -1,13 +1,20 @@
 """A broker container as a real process on loopback: its ports, its stores, its end."""
 
+import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from container_world import BOUND_S, World
-from reference_nodes import HOST, NodeProcess
+from container_world import BOUND_S, SEND, World
+from reference_nodes import HOST, NodeProcess, wait_until
+
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
 
 
 @pytest.fixture
@@ -117,3 +124,54 @@ def test_a_file_of_settings_that_is_read_only_is_enough(world: World) -> None:
     world.path("x").chmod(0o444)
     world.up("container", "k", world.container("x"))
     world.until_listed("x")
+
+
+MiB = 1 << 20
+
+
+def stored(world: World, name: str) -> dict[str, bytes]:
+    folder = world.folder / name / "commitlog"
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def flood(world: World, name: str, bodies: int) -> set[int]:
+    """Send so many messages of 64 KiB to a broker, one after the other; returns the answers."""
+
+    async def run() -> set[int]:
+        frame = Frame(code=RequestCode.SEND_MESSAGE, ext=to_ext(SEND), body=bytes(MiB // 16))
+        async with asyncio.TaskGroup() as group:
+            pool, codes = Pool(group), set()
+            for _ in range(bodies):
+                codes.add((await pool.call(world.at(name), frame, timeout_s=BOUND_S)).code)
+            pool.close()
+        return codes
+
+    return asyncio.run(run())
+
+
+def test_a_flooded_broker_keeps_to_its_share_of_a_real_disk(world: World) -> None:
+    """B9, B10: the share is so small a part of this machine's partition that it fills up."""
+    disk = os.statvfs(world.folder)
+    share = 16 * MiB / (disk.f_frsize * (disk.f_blocks - disk.f_bfree + disk.f_bavail))
+    small = {
+        "mappedFileSizeCommitLog": MiB,
+        "mappedFileSizeConsumeQueue": 60000,
+        "cleanResourceInterval": 500,
+        "quotaPercentForDiskPartition": f"{share:.15f}",
+    }
+    for name in "xy":
+        lines = {**world.settings(name), **small}
+        world.path(name).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    world.namesrv()
+    node = world.up("container", "k", world.container("x", "y"))
+    world.until_listed("x", "y")
+    assert flood(world, "y", 4 * 16) == {0}
+    quiet = stored(world, "y")
+    assert flood(world, "x", 40 * 16) == {0}
+
+    def kept() -> bool:
+        return 11 <= len(stored(world, "x")) <= 13
+
+    wait_until(kept, "x to keep to 0.8 of 16 MiB", [node], BOUND_S)
+    assert min(stored(world, "x")) > f"{20 * MiB:020d}"
+    assert {name: stored(world, "y")[name] for name in quiet} == quiet

@@ -1,6 +1,7 @@
 """A container's settings while it runs (25, 26), and hooks at the start of its brokers."""
 
 import errno
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from container_cluster import (
     ports_of,
     refused,
     said,
+    settings,
     up,
 )
 from reference_world import FILE, NAMESRV, Cluster
@@ -114,6 +116,33 @@ def test_25_changes_nothing_where_its_file_cannot_be_written(
     assert (cluster.disk("b1", FILE), listed(cluster)) == (before, {"x"})
     told = cluster.ask(CONTAINER, RequestCode.GET_BROKER_CONFIG)
     assert f"namesrvAddr={NAMESRV}\n".encode() in (told.body or b"")
+
+
+def own_log(cluster: Cluster, name: str) -> list[str]:
+    """What a broker has logged in a file of its own."""
+    content = cluster.disk("b1", f"/root/logs/rocketmqlogs/{name}/broker.log") or b""
+    return [json.loads(line)["trace"] for line in content.splitlines()]
+
+
+def test_each_broker_logs_where_its_file_says(cluster: Cluster) -> None:
+    """A failure that ends it is the container's to log."""
+    cluster.write("b1", path_of("y"), settings("y", isolateLogEnable="true"))
+    process = up(cluster, "x", "y")
+    both_listed(cluster, "x", "y")
+    assert own_log(cluster, "c_x_0") == []
+    assert "broker.started" in own_log(cluster, "c_y_0")
+    lines = [(trace, fields.get("broker")) for _, trace, fields in cluster.machines["b1"].log]
+    assert ("broker.started", "c_x_0") in lines
+    assert not any(broker == "c_y_0" for _, broker in lines)
+    process.node.brokers[1].fail(OSError("of a test"))
+    cluster.until(lambda: cluster.logged("b1", "container.broker.failed") == 1)
+
+
+def test_a_broker_alone_logs_in_a_folder_of_its_name(cluster: Cluster) -> None:
+    """And id, without its cluster, as RocketMQ's."""
+    cluster.up("b1", "broker", settings("x", isolateLogEnable="true"))
+    assert "broker.started" in own_log(cluster, "x_0")
+    assert cluster.logged("b1", "broker.started") == 0
 
 
 BLACK = "Can not update config in black list."

@@ -244,6 +244,17 @@ def test_what_cannot_be_sent_back(cluster: Cluster) -> None:
     assert cluster.info(BROKER)["commitLogMaxOffset"] == end
 
 
+def test_what_is_sent_back_makes_its_group(cluster: Cluster) -> None:
+    """As 5.5.0 does, unless autoCreateSubscriptionGroup is false."""
+    process = broker_up(cluster, **LEVELS)
+    create_topic(cluster)
+    cluster.send(BROKER, b"x")
+    assert back(cluster, only(cluster, "T"), 1).code == 0
+    assert "g" in process.node._tables.groups
+    cluster.sleep(1.3)
+    assert only(cluster, RETRY).body == b"x"
+
+
 def test_a_client_sends_to_the_retry_topic_itself(cluster: Cluster) -> None:
     """What was tried more often than allowed is a dead letter, and not delayed.
 

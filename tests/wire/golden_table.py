@@ -37,7 +37,10 @@ ROOT = Path(__file__).resolve().parents[2].parent / "shared" / "golden"
 RELEASES = ("5.1.1", "5.3.3", "5.5.0")
 # Without controllers: those beside the repository, and those of which it has a selection.
 PAIRS = ("5.5.0-pair", "5.5.0-pair-901", "5.5.0-pair-push")
-PAIRS_HERE = ("5.1.1-pair", "5.3.3-pair", "5.5.0-no-escape", "5.5.0-three")
+PAIRS_HERE = (
+    "5.1.1-pair", "5.3.3-pair", "5.5.0-no-escape", "5.5.0-three", "5.3.3-container",
+    "5.5.0-container",
+)  # fmt: skip
 CUT_OFF = "cut off by the capture (48 KiB a side)"
 PROBE = "sent by the capture's own Python probe, not by Java"
 BARE_KEYS = "bare map keys: we write them quoted, which every release reads"
@@ -60,7 +63,8 @@ REQUEST_HEADERS: dict[int, type[Header]] = {
     103: nodes.RegisterBrokerRequest, 104: nodes.BrokerRequest, 105: nodes.TopicRequest,
     202: nodes.TopicRequest, 351: nodes.TopicRequest, 208: headers.ConsumerGroupRequest,
     222: nodes.ResetOffsetRequest, 322: nodes.BrokerRequest, 901: nodes.MemberGroupRequest,
-    904: nodes.BrokerHeartbeat, 905: nodes.MinBrokerIdChange, 906: nodes.HaInfo,
+    902: nodes.AddBrokerRequest, 903: nodes.RemoveBrokerRequest, 904: nodes.BrokerHeartbeat,
+    905: nodes.MinBrokerIdChange, 906: nodes.HaInfo,
     1001: nodes.AlterSyncStateSetRequest,
     1002: nodes.ElectMasterRequest, 1003: nodes.RegisterToControllerRequest,
     1004: nodes.ReplicaInfoRequest, 1008: nodes.RoleChanged,

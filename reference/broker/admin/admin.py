@@ -22,8 +22,9 @@ from maxq.reference.wire.route import KVTable
 # that read it read it from `Settings`.
 LIVE_KEYS = frozenset(
     {"accessMessageInMemoryMaxRatio", "autoCreateSubscriptionGroup", "brokerPermission",
-     "flushDiskType", "longPollingEnable", "maxMessageSize", "regionId", "shortPollingTimeMills",
-     "slaveReadEnable", "syncFlushTimeout", "traceOn"}
+     "flushDiskType", "logicalDiskSpaceCleanForciblyThreshold", "longPollingEnable",
+     "maxMessageSize", "quotaPercentForDiskPartition", "regionId", "replicasPerDiskPartition",
+     "shortPollingTimeMills", "slaveReadEnable", "syncFlushTimeout", "traceOn"}
 )  # fmt: skip
 # Metrics of queues, timers and dispatch that this broker does not have: nothing waits in them.
 _NOTHING_WAITS = {

@@ -28,6 +28,7 @@ from maxq.reference.host import Host
 from maxq.reference.names import DLQ_PREFIX, RETRY_PREFIX, group_name_fault
 from maxq.reference.rpc import Connection, Handler, Reply
 from maxq.reference.settings import Settings
+from maxq.reference.wire.bodies import SubscriptionGroupConfig
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import SendBackRequest, from_ext
@@ -92,6 +93,8 @@ class SendBack:
         refusal = self._fault(h)
         if refusal is not None:
             return request.answer(refusal.code, refusal.remark)
+        if h.group not in self._tables.groups:  # which RocketMQ makes by this as well
+            await self._tables.put_group(SubscriptionGroupConfig(group_name=h.group))
         group = self._tables.groups[h.group]
         if group.retry_queue_nums <= 0:  # a group that wants no second tries
             return request.answer(ResponseCode.SUCCESS)
@@ -127,7 +130,8 @@ class SendBack:
         illegal = group_name_fault(h.group)  # a store may hold groups from before that was checked
         if illegal is not None:
             return Refusal(code=ResponseCode.INVALID_PARAMETER, remark=illegal)
-        if h.group not in self._tables.groups:
+        makes = self._settings.now.auto_create_subscription_group
+        if h.group not in self._tables.groups and not makes:
             why = f"subscription group not exist, {h.group}"
             return Refusal(code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark=why)
         if not self._settings.now.broker_permission & PERM_WRITE:

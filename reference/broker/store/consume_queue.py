@@ -46,6 +46,11 @@ class ConsumeQueue:
         """The offset of the first message that the log still has, or of the next one."""
         return self._min
 
+    @property
+    def size(self) -> int:
+        """Bytes of its files, at their full size."""
+        return -(-len(self._units) // self._file_size) * self._file_size
+
     def begin(self, offset: QueueOffset) -> None:
         """Let the messages before `offset`, of which the log holds none, be gone.
 

@@ -221,14 +221,10 @@ class Store:
         for message, size in zip(messages, sizes, strict=True):
             if looks_torn(message):
                 raise ValueError("topic or properties hold a zero byte where a torn write has one")
-            parts.append(
-                encode_at(
-                    message,
-                    queue_offset=queue_offset,
-                    physical_offset=at,
-                    store_timestamp=now,
-                )
+            record = encode_at(
+                message, queue_offset=queue_offset, physical_offset=at, store_timestamp=now
             )
+            parts.append(record)
             end = PhyOffset(at + size)
             stored.append(Stored(queue_offset=queue_offset, physical_offset=at, end=end, at_ms=now))
             queue_offset, at = QueueOffset(queue_offset + 1), end
@@ -271,12 +267,8 @@ class Store:
                 f"{message.queue_offset} of {message.topic}:{message.queue_id}, expected "
                 f"{next_offset}; records before it are missing, or it is damaged"
             )
-        place = Stored(
-            queue_offset=message.queue_offset,
-            physical_offset=message.physical_offset,
-            end=end,
-            at_ms=message.store_timestamp,
-        )
+        place = Stored(queue_offset=message.queue_offset, physical_offset=message.physical_offset,
+                       end=end, at_ms=message.store_timestamp)  # fmt: skip
         self._index(message, place)
 
     def _next_offset(self, topic: str, queue_id: int) -> QueueOffset | None:
@@ -390,6 +382,12 @@ class Store:
     def log_files(self) -> list[tuple[PhyOffset, str]]:
         """Where each file of the log begins, in order, and its path."""
         return [(start, f"{self._log.folder}/{file_name(start)}") for start in self._log.files()]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files of log and queues, at their full size, as RocketMQ counts them."""
+        queues = sum(queue.size for queue in self._queues.values())
+        return len(self._log.files()) * self._log.file_size + queues
 
     @property
     def durable(self) -> PhyOffset:

@@ -113,7 +113,8 @@ def test_a_key_of_java_alone_gives_exactly_one_warning(kind: Any, keys: frozense
 @pytest.mark.parametrize("role", ROLES)
 def test_every_own_key_has_a_java_name(role: str) -> None:
     """Both targets take the same keys, so ours are among Java's."""
-    assert keys_used(role) - java_keys.keys_of(role).keys() - {java_keys.LOCK_LEASE} == set()
+    beside = {java_keys.LOCK_LEASE, java_keys.RIP_QUOTA}
+    assert keys_used(role) - java_keys.keys_of(role).keys() - beside == set()
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -162,6 +163,15 @@ def test_an_unknown_key_is_refused_with_the_nearest_names() -> None:
         ("diskMaxUsedSpaceRatio=0", "not at least 10"),
         ("diskSpaceWarningLevelRatio=101", "not at most 100"),
         ("deleteFileBatchMax=0", "not at least 1"),
+        ("replicasPerDiskPartition=0", "not at least 1"),
+        ("replicasPerDiskPartition=-2", "not at least 1"),
+        ("replicasPerDiskPartition=1.5", "not a whole number"),
+        ("quotaPercentForDiskPartition=0", "not above 0"),
+        ("quotaPercentForDiskPartition=-0.5", "not above 0"),
+        ("quotaPercentForDiskPartition=1.01", "not at most 1"),
+        ("quotaPercentForDiskPartition=50%", "not a number"),
+        ("quotaPercentForDiskPartition=nan", "not above 0"),
+        ("logicalDiskSpaceCleanForciblyThreshold=80", "not at most 1"),
         ("cleanResourceInterval=0", "not at least 1"),
         ("cleanFileForciblyEnable=perhaps", "not one of true, false"),
         ("controllerAddr=:9878", "not host:port;host:port: :9878"),

@@ -3,7 +3,7 @@
 import pytest
 
 from maxq.reference.config import BrokerConfig, ConfigError, ControllerConfig, NamesrvConfig
-from maxq.reference.node_file import NO_SET, NO_WAITING, parse_node
+from maxq.reference.node_file import NO_SET, NO_SHARE, NO_WAITING, parse_node
 
 EMBEDDED = b"""\
 listenPort=9876
@@ -57,12 +57,42 @@ def test_who_a_node_cannot_be_is_refused_by_key_and_line(
         ("", "inSyncReplicas=2", NO_WAITING),
         ("", "minInSyncReplicas=3", NO_WAITING),
         (PAIR, "allAckInSyncStateSet=true", NO_SET),
+        ("", "logicalDiskSpaceCleanForciblyThreshold=0.7", NO_SHARE),
     ],
 )
 def test_what_is_without_effect_is_said_by_key_and_line(before: str, line: str, fault: str) -> None:
     """RocketMQ starts with it, and so do we."""
     _, warnings = parse_node("broker", f"{before}{line}\n".encode(), "node.conf")
     assert warnings == [f"node.conf:{before.count(chr(10)) + 1}: {line}: {fault}"]
+
+
+@pytest.mark.parametrize(
+    ("count", "quota"), [("2", "0.4"), ("1", "0.5"), ("2", "1"), ("3", "0.34"), ("7", "0.14")]
+)
+def test_two_different_shares_of_the_partition_are_refused(count: str, quota: str) -> None:
+    """Also where one of them is the default: it is said all the same."""
+    text = f"replicasPerDiskPartition={count}\nquotaPercentForDiskPartition={quota}\n"
+    assert refusal("broker", text) == (
+        f"node.conf:2: quotaPercentForDiskPartition={quota} is another share of the partition than "
+        f"replicasPerDiskPartition={count}; one is enough"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("", 1),
+        ("replicasPerDiskPartition=4", 0.25),
+        ("quotaPercentForDiskPartition=0.3", 0.3),
+        ("replicasPerDiskPartition=2\nquotaPercentForDiskPartition=0.5", 0.5),
+        ("quotaPercentForDiskPartition=0.33\nreplicasPerDiskPartition=3", 1 / 3),
+        ("replicasPerDiskPartition=1\nquotaPercentForDiskPartition=1", 1),
+    ],
+)
+def test_a_share_of_the_partition_is_said_in_either_way(text: str, share: float) -> None:
+    (config,), warnings = parse_node("broker", text.encode(), "node.conf")
+    assert isinstance(config, BrokerConfig)
+    assert (config.disk_share, warnings) == (share, [])
 
 
 def test_a_slave_needs_an_id() -> None:

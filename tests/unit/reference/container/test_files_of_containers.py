@@ -118,6 +118,15 @@ ROWS: dict[str, tuple[Callable[[Files], object], str]] = {
         "{}/y.conf:6: minInSyncReplicas=1, inSyncReplicas=3, totalReplicas=2 do not ascend"),
     "controllers without an address": (lambda f: f.y.update(enableControllerMode="true"),
                                        "{}/y.conf: enableControllerMode=true needs"),
+    "no share of the partition": (
+        lambda f: f.y.update(quotaPercentForDiskPartition="0"),
+        "{}/y.conf:6: quotaPercentForDiskPartition=0: not above 0"),
+    "more than the partition": (
+        lambda f: f.y.update(quotaPercentForDiskPartition="1.5"),
+        "{}/y.conf:6: quotaPercentForDiskPartition=1.5: not at most 1"),
+    "two shares": (
+        lambda f: f.y.update(replicasPerDiskPartition="2", quotaPercentForDiskPartition="0.4"),
+        "{}/y.conf:7: quotaPercentForDiskPartition=0.4 is another share of the partition than"),
     "the container's own typing error": (lambda f: f.container.update(brokerConfigPath="x"),
                                          "k.conf:3: unknown key brokerConfigPath; did you mean"),
     "the container's own port": (lambda f: f.container.update(listenPort="2"),

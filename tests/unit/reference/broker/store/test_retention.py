@@ -1,5 +1,7 @@
 """Which files of a log go, by age, hour and how full the partition is."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -68,6 +70,51 @@ def test_what_is_not_confirmed_or_still_copied_stays(held: int, expected: int | 
     """S9: whatever its age, and however full the partition is."""
     assert start(OLD, held=held) == expected
     assert start(OLD, held=held, used=99) == expected
+
+
+SHARED = {"share": 0.5, "total": 2000}  # 1000 bytes, of which 800 are the most
+
+
+def shared(log: list[LogFile], own: int, **more: Any) -> Verdict:
+    """What a broker does whose files have `own` bytes. It is no hour for old files."""
+    said = {"hour": 3, "used": 50.0, "held_from": 10_000, **SHARED, **more}
+    names = {"used", "hour", "held_from", "total"}
+    seen = Seen(now_ms=NOW, own=own, **{k: v for k, v in said.items() if k in names})
+    rules = {k: v for k, v in said.items() if k not in names}
+    return judge(msgspec.structs.replace(RULES, **rules), seen, log, full=False)
+
+
+YOUNG = files(*[1] * 30)
+
+
+def test_a_share_takes_young_files_as_far_as_is_needed() -> None:
+    """Where RocketMQ takes a whole batch."""
+    assert shared(YOUNG, 800) == Verdict(start=None, full=False)
+    assert shared(YOUNG, 801) == Verdict(start=PhyOffset(600), full=False)
+    assert shared(YOUNG, 1100) == Verdict(start=PhyOffset(800), full=False)
+    assert shared(YOUNG, 1100, share=0.55, share_forcibly_at=1.0).start is None
+    assert shared(YOUNG, 9000) == Verdict(start=PhyOffset(1500), full=False, beyond=7200)
+
+
+def test_a_share_that_is_nearly_used_takes_old_files_at_any_hour() -> None:
+    assert shared(OLD, 750).start is None
+    assert shared(OLD, 751).start == 800
+    assert shared(OLD, 750, hour=4).start == 800
+
+
+def test_what_may_not_go_stays_beyond_a_share() -> None:
+    assert shared(YOUNG, 1000, held_from=650) == Verdict(
+        start=PhyOffset(600), full=False, beyond=100
+    )
+    assert shared(YOUNG, 1000, forcibly=False) == Verdict(start=None, full=False, beyond=200)
+    assert shared(files(1), 1000) == Verdict(start=None, full=False, beyond=200)
+
+
+def test_a_neighbour_s_use_takes_nothing_of_a_broker_with_a_share() -> None:
+    """B10: but nobody can write to a full partition."""
+    assert shared(OLD, 700, used=89) == Verdict(start=None, full=False)
+    assert shared(OLD, 700, used=91) == Verdict(start=None, full=True)
+    assert shared(YOUNG, 800, used=99) == Verdict(start=None, full=True)
 
 
 def test_sends_are_refused_from_one_level_on_and_taken_again_from_a_lower_one() -> None:
