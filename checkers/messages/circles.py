@@ -14,7 +14,7 @@ Source: docs/spec/checkers.md 2.2 and 9.
 """
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.evidence.log import KeyLog, LogOp
@@ -22,6 +22,7 @@ from maxq.checkers.evidence.log_key import Finding, Order, committed
 
 if TYPE_CHECKING:
     from maxq.checkers.transactions.graph import Edges, Graph
+    from maxq.histories.columns.scan import Ints
 
 CYCLE, WRITE_CYCLE = "G1c", "G0"
 STEPS_MAX = 32  # of a circle that is told
@@ -85,39 +86,67 @@ def _circles(found: Mapping[int, Links]) -> Circles:
     from maxq.checkers.transactions.cycles import cycles  # numpy, where there are transactions
     from maxq.checkers.transactions.graph import WR, WW
 
-    pairs = [(k, x, y) for k, one in found.items() for x, y in _pairs(one.polled)]
+    pairs = _turning(_table(found, lambda one: (one.polled[::2], one.polled[1::2])))
     by_polls = cycles(_graph(pairs, WR), _never)
-    places = sorted({op for _, *both in pairs for op in both})
+    places = sorted({*pairs[:, 1:].ravel().tolist()})
     findings = []
     for cycle in by_polls.shown:
         ops = [places[step.txn] for step in cycle.steps]
-        steps = [[places[step.txn], pairs[step.seen][0]] for step in cycle.steps]
+        steps = [[places[step.txn], int(pairs[step.seen][0])] for step in cycle.steps]
         detail = {"key": steps[0][1], "cycle": steps[:STEPS_MAX]}
         findings.append(Finding(CYCLE, steps[0][1], tuple(sorted(ops)), detail))
-    rows = [
-        (k, x, y)
-        for k, one in found.items()
-        for x, y in zip(one.chain, one.chain[1:], strict=False)
-    ]
+    rows = _turning(_table(found, lambda one: (one.chain[:-1], one.chain[1:])))
     by_writes = cycles(_graph(rows, WW), _never)
     return Circles(findings, sum(by_polls.counts.values()), sum(by_writes.counts.values()))
 
 
-def _pairs(polled: "array[int]") -> Iterable[tuple[int, int]]:
-    return zip(polled[::2], polled[1::2], strict=True)
+def _table(
+    found: Mapping[int, Links], ends: "Callable[[Links], tuple[array[int], array[int]]]"
+) -> "Ints":
+    """Which operation comes before which, and in what queue: rows of queue, first, second."""
+    import numpy as np
+
+    parts = [np.zeros((0, 3), np.int64)]
+    for key, one in found.items():
+        first, second = (np.array(side, np.int64) for side in ends(one))
+        parts.append(np.stack([np.full(len(first), key), first, second], axis=1))
+    return np.concatenate(parts)
 
 
-def _graph(pairs: Sequence[tuple[int, int, int]], kind: int) -> "Graph":
-    """Edges of one kind; `seen` is the position of the pair that an edge is of."""
+def _turning(table: "Ints") -> "Ints":
+    """The rows that may be part of a circle, in order.
+
+    A circle gets back to where it began, so over all that it spans some row of it leads backwards.
+    Where none does, nothing turns: of a long history that is nearly all of it.
+    """
+    import numpy as np
+
+    first, second = table[:, 1], table[:, 2]
+    back = table[first > second]
+    if not len(back):
+        return back
+    back = back[np.argsort(back[:, 2], kind="stable")]
+    reached = np.maximum.accumulate(back[:, 1])
+    apart = np.flatnonzero(back[1:, 2] > reached[:-1])
+    begins = back[np.append(0, apart + 1), 2]
+    ends = reached[np.append(apart, len(back) - 1)]
+    at = np.searchsorted(begins, first, "right") - 1
+    same = at == np.searchsorted(begins, second, "right") - 1
+    inside = (at >= 0) & same & (np.maximum(first, second) <= ends[at])
+    kept: Ints = table[inside]
+    return kept
+
+
+def _graph(table: "Ints", kind: int) -> "Graph":
+    """Edges of one kind; `seen` is the row that an edge is of."""
     import numpy as np
 
     from maxq.checkers.transactions.graph import NONE as NOTHING
     from maxq.checkers.transactions.graph import Graph, edges_of
 
-    table = np.array(pairs, np.int64).reshape(len(pairs), 3)
     names, ends = np.unique(table[:, 1:], return_inverse=True)
-    ends = ends.reshape(len(pairs), 2)
-    edges: Edges = edges_of(ends[:, 0], ends[:, 1], kind, np.arange(len(pairs)), NOTHING)
+    ends = ends.reshape(len(table), 2)
+    edges: Edges = edges_of(ends[:, 0], ends[:, 1], kind, np.arange(len(table)), NOTHING)
     return Graph(len(names), len(names), edges)
 
 

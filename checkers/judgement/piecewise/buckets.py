@@ -8,14 +8,14 @@ import pickle
 import zlib
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
 
 from maxq.checkers.core.columnar import Dealing, numbers_of
 from maxq.checkers.judgement.piecewise.dealt import Task
-from maxq.checkers.judgement.piecewise.memory import TooLargeError
+from maxq.checkers.judgement.piecewise.memory import Memory, TooLargeError
 from maxq.checkers.judgement.piecewise.pieces import Collected, Failed, Said
 
 ROW_BYTES = 240  # what any check holds of a row of the history, as arrays, at most
@@ -43,15 +43,19 @@ class Buckets:
     Args:
         tasks: who judges.
         files: one for each bucket, empty.
-        most: what a task of one of them may take in memory, in bytes.
+        memory: says what a task of one of them may take, now.
         held: how many bytes there are in memory for each in a file.
     """
 
     def __init__(
-        self, tasks: Mapping[str, Task], files: Sequence[IO[bytes]], most: int, held: int = HELD
+        self,
+        tasks: Mapping[str, Task],
+        files: Sequence[IO[bytes]],
+        memory: Callable[[], Memory],
+        held: int = HELD,
     ) -> None:
         self._tasks, self._files = tasks, files
-        self._most, self._held = most, held
+        self._memory, self._held = memory, held
         self._said = [{name: _Places() for name in tasks} for _ in files]
 
     def take(self, number: int, said: Said) -> None:
@@ -69,15 +73,10 @@ class Buckets:
         Raises:
             TooLargeError: a task of a bucket does not fit into memory.
         """
-        sizes = [one.size for said in self._said for one in said.values()]
-        largest = self._held * max(sizes, default=0)
-        if largest > self._most:
-            raise TooLargeError(
-                f"the events of one queue, lock or broker set take about {_mb(largest)} of memory "
-                f"to judge, and {_mb(self._most)} are left"
-            )
+        self._refuse_above(one for said in self._said for one in said.values())
         found: OfTasks = {name: {} for name in self._tasks}
         for file, said in zip(self._files, self._said, strict=True):
+            self._refuse_above(said.values())
             for name, task in self._tasks.items():
                 collected = Collected({name: task})
                 for at in said[name].begins:
@@ -86,6 +85,14 @@ class Buckets:
                 found[name] = _both(found[name], collected.judged()[name])
             file.truncate(0)
         return found
+
+    def _refuse_above(self, places: Iterable["_Places"]) -> None:
+        largest = self._held * max((one.size for one in places), default=0)
+        if largest > (most := self._memory().most):
+            raise TooLargeError(
+                f"the events of one queue, lock or broker set take about {_mb(largest)} of memory "
+                f"to judge, and {_mb(most)} are left"
+            )
 
 
 class _Places:

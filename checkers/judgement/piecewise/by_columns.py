@@ -103,7 +103,7 @@ def _answer(
             return [ask.look(rows) for rows in pieces]
         case Deal():
             with ExitStack() as files:
-                collected = _collector(ask, memory(), files)
+                collected = _collector(ask, memory, files)
                 dealer = Dealer(ask.tasks, ask.held, by_rows=ask.by_rows)
                 for number, rows in enumerate(rows_of(reading, ask.outline, ask.pieces)):
                     collected.take(number, dealer.read(rows))
@@ -111,13 +111,13 @@ def _answer(
                 return whole(collected.judged())
 
 
-def _collector(ask: Deal, memory: Memory, files: ExitStack) -> Collected | Buckets:
+def _collector(ask: Deal, memory: Callable[[], Memory], files: ExitStack) -> Collected | Buckets:
     few = ask.pieces is not None  # of which not all rows are wanted
-    buckets = 1 if few else buckets_for(ask.outline.rows, memory.aim)
+    buckets = 1 if few else buckets_for(ask.outline.rows, memory().aim)
     if buckets == 1:
         return Collected(ask.tasks)
     own = [files.enter_context(TemporaryFile()) for _ in range(buckets)]  # noqa: SIM115
-    return Buckets(ask.tasks, own, memory.most, HELD_AS_ROWS if ask.by_rows else HELD)
+    return Buckets(ask.tasks, own, memory, HELD_AS_ROWS if ask.by_rows else HELD)
 
 
 def judging_of(request: Request) -> Plan[Judged]:

@@ -1,7 +1,11 @@
 """How much memory this process has and may take. Bytes."""
 
+import ctypes
 import resource
 from collections.abc import Callable
+from contextlib import suppress
+
+import pyarrow as pa
 
 from maxq.checkers.judgement.piecewise.memory import Memory
 
@@ -23,6 +27,14 @@ def memory_free() -> int:
     return int(known[b"MemAvailable"].split()[0]) << 10
 
 
+def give_back() -> None:
+    """Let the kernel have what libraries keep of memory that nothing uses any more: else it grows
+    with each bucket that is judged."""
+    pa.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):  # another C library has no such function
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def within(limit: int) -> Callable[[], Memory]:
     """Says at any time what is left of a limit for this process.
 
@@ -31,6 +43,7 @@ def within(limit: int) -> Callable[[], Memory]:
     """
 
     def left() -> Memory:
+        give_back()
         room = max((limit or WHOLE) - memory_used(), ROOM)
         return Memory(aim=room, most=room if limit else memory_free())
 
