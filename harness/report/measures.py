@@ -97,7 +97,13 @@ def windows(kind: Timing, time: TimeScale) -> list[Window]:
     order = np.lexsort((kind.took["ok"], window))
     latencies = np.split(kind.took["ok"][order], np.cumsum(np.bincount(window, minlength=count)))
     return [
-        _summed(n, first, length_ns, {name: int(ended[name][n]) for name in OUTCOMES}, latencies[n])
+        _summed(
+            n,
+            first,
+            length_ns,
+            {name: kind.every * int(ended[name][n]) for name in OUTCOMES},
+            latencies[n],
+        )
         for n in range(count)
     ]
 

@@ -155,6 +155,8 @@ def latency_plot(time: TimeScale, kind: Timing, stretches: Sequence[Window]) -> 
     texts = [label(0, 0, max(10, height.at(ns) - 3), duration(ns), "y") for ns in height.decades()]
     total = sum(map(len, kind.took.values()))
     said = "" if drawn == total else f"{drawn:,} points stand for {total:,} operations. "
+    if kind.every > 1:
+        said += f"These are one in {kind.every} of all that completed: quantiles are of them. "
     words = f"latency of {kind.f}, logarithmic, {total} operations, slowest " + duration(
         kind.slowest_ns
     )

@@ -4,6 +4,7 @@ Times are ns of the history's clock. A completion's latency counts from its invo
 completion without a time, or without an invocation before it, it is unknown.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -24,8 +25,9 @@ Ints = npt.NDArray[np.int64]
 
 class Timing(NamedTuple):
     """One kind of operation. `counts` are its completions; of those with a known time, `ended` says
-    when they were; of those with a known latency, `begun` and `took` say since when and how long.
-    Arrays are in order of completions."""
+    when they were; of those with a known latency, `begun` and `took` say since when and how long,
+    and `slowest` is the greatest (ns; 0 of none). Arrays are in order of completions, and of a long
+    history hold each `every`-th."""
 
     f: str
     invoked: int
@@ -33,6 +35,8 @@ class Timing(NamedTuple):
     ended: Mapping[Outcome, Ints]
     begun: Mapping[Outcome, Ints]
     took: Mapping[Outcome, Ints]
+    slowest: Mapping[Outcome, int]
+    every: int = 1
 
     @property
     def open(self) -> int:
@@ -42,7 +46,7 @@ class Timing(NamedTuple):
     @property
     def slowest_ns(self) -> int:
         """The greatest known latency; 0 if there is none."""
-        return max((int(took.max(initial=0)) for took in self.took.values()), default=0)
+        return max(self.slowest.values(), default=0)
 
     def latencies(self) -> Ints:
         """Of the ok ones, ascending."""
@@ -61,6 +65,7 @@ class Timings(NamedTuple):
 
 NO_TIMES = np.zeros(0, np.int64)
 LAST_NS = 1 << 60  # what is later is no time of a run
+KEPT_MAX = 1 << 22  # completions whose times are kept
 
 
 def outcome_of(op: Op) -> Outcome | None:
@@ -88,10 +93,11 @@ def _timings(history: History) -> Timings:
         begun_ns = begun.time if begun is not None and known else -1
         code = -1 if outcome is None else OUTCOMES.index(outcome)
         rows.append((names.setdefault(op.f, len(names)), code, op.time, begun_ns))
-    table = np.array(rows, np.int64).reshape(len(rows), 4).T
+    tally = _Tally()
+    tally.take(*np.array(rows, np.int64).reshape(len(rows), 4).T)
     times = [op.time for op in history.ops if 0 <= op.time <= LAST_NS]
     return Timings(
-        kinds=by_kind(tuple(names), *table),
+        kinds=tally.kinds(tuple(names)),
         operations=len(history),
         first_ns=min(times, default=0),
         last_ns=max(times, default=0),
@@ -101,21 +107,20 @@ def _timings(history: History) -> Timings:
 def timings_in(pieces: Iterable["Rows"]) -> Timings:
     """Those of a history that is read piece by piece."""
     names: dict[str, int] = {}
-    columns: list[tuple[Ints, Ints, Ints, Ints]] = []
+    tally = _Tally()
     operations, first_ns, last_ns = 0, LAST_NS + 1, -1
     for rows in pieces:
         at = np.flatnonzero(rows.client)
         code = np.array([names.setdefault(n, len(names)) for n in rows.names] or [0], np.int64)
         earlier = (rows.begun[at] >= 0) & (rows.begun[at] < rows.index[at])
         begun = np.where(earlier, rows.begun_ns[at], -1)
-        columns.append((code[rows.f[at]], _outcomes(rows, at), rows.time[at], begun))
+        tally.take(code[rows.f[at]], _outcomes(rows, at), rows.time[at], begun)
         times = rows.time[(rows.time >= 0) & (rows.time <= LAST_NS)]
         operations += len(rows)
         first_ns = min(first_ns, int(times.min(initial=first_ns)))
         last_ns = max(last_ns, int(times.max(initial=last_ns)))
-    table = [np.concatenate(column) for column in zip(*columns, strict=True)]
     return Timings(
-        kinds=by_kind(tuple(names), *(table or [NO_TIMES] * 4)),
+        kinds=tally.kinds(tuple(names)),
         operations=operations,
         first_ns=max(0, first_ns) if last_ns >= 0 else 0,
         last_ns=max(0, last_ns),
@@ -133,36 +138,76 @@ def _outcomes(rows: "Rows", at: Ints) -> Ints:
     return outcome
 
 
-def by_kind(
-    names: Sequence[str], kind: Ints, outcome: Ints, time: Ints, begun: Ints
-) -> list[Timing]:
-    """Operations of clients, by kind, in order of names.
+class _Tally:
+    """Counts operations of clients by kind and outcome, and keeps the times of as many completions
+    as fit: of all, or of each second, fourth and so on, wherever pieces end."""
 
-    Args:
-        names: of the kinds.
-        kind: of each operation, a place in `names`.
-        outcome: of each completion, a place in `OUTCOMES`; -1: an invocation.
-        time: of each operation (ns); -1: unknown.
-        begun: when its invocation was; -1: unknown, or it has none.
-    """
-    found = []
-    for number in sorted(range(len(names)), key=names.__getitem__):
-        mine = kind == number
-        if mine.any():
-            found.append(_timing(names[number], outcome[mine], time[mine], begun[mine]))
-    return found
+    def __init__(self) -> None:
+        self._invoked: Counter[int] = Counter()
+        self._counts: Counter[tuple[int, int]] = Counter()
+        self._slowest: dict[tuple[int, int], int] = {}
+        self._seen, self._every = 0, 1
+        self._kept: list[tuple[Any, ...]] = []
+
+    def take(self, kind: Ints, outcome: Ints, time: Ints, begun: Ints) -> None:
+        """Take the next operations.
+
+        Args:
+            kind: of each, a number.
+            outcome: of each completion, a place in `OUTCOMES`; -1: an invocation.
+            time: of each operation (ns); -1: unknown.
+            begun: when its invocation was; -1: unknown, or it has none.
+        """
+        done = outcome >= 0
+        self._invoked.update(dict(zip(*_tallied(kind[~done]), strict=True)))
+        kind, outcome, time, begun = kind[done], outcome[done], time[done], begun[done]
+        took = np.where((time >= 0) & (begun >= 0) & (begun <= time), time - begun, -1)
+        for pair, count in zip(*_tallied(kind * len(OUTCOMES) + outcome), strict=True):
+            key = divmod(pair, len(OUTCOMES))
+            self._counts[key] += count
+            most = int(took[(kind == key[0]) & (outcome == key[1])].max(initial=0))
+            self._slowest[key] = max(most, self._slowest.get(key, 0))
+        at = np.arange(self._seen, self._seen + len(kind))
+        self._seen += len(kind)
+        self._keep((at, kind.astype(np.int16), outcome.astype(np.int8), time, begun))
+        while self._seen // self._every > KEPT_MAX:
+            self._every *= 2
+            kept = [np.concatenate(column) for column in zip(*self._kept, strict=True)]
+            self._kept.clear()
+            self._keep(tuple(kept))
+
+    def _keep(self, columns: tuple[Ints, ...]) -> None:
+        mine = columns[0] % self._every == 0
+        self._kept.append(tuple(column[mine] for column in columns))
+
+    def kinds(self, names: Sequence[str]) -> list[Timing]:
+        """Each kind, in order of its name."""
+        empty = np.zeros(0, np.int64)
+        kept = [np.concatenate(c) for c in zip(*self._kept, strict=True)] or [empty] * 5
+        found = []
+        for number in sorted(range(len(names)), key=names.__getitem__):
+            if self._invoked[number] or any(of == number for of, _ in self._counts):
+                mine = kept[1] == number
+                found.append(self._timing(number, names[number], *(c[mine] for c in kept[2:])))
+        return found
+
+    def _timing(self, number: int, f: str, outcome: Ints, time: Ints, begun: Ints) -> Timing:
+        ended: dict[Any, Ints] = {}
+        since: dict[Any, Ints] = {}
+        took: dict[Any, Ints] = {}
+        for code, name in enumerate(OUTCOMES):
+            timed = (outcome == code) & (time >= 0)
+            ended[name] = time[timed]
+            timed &= (begun >= 0) & (begun <= time)
+            since[name], took[name] = begun[timed], time[timed] - begun[timed]
+        codes = dict(enumerate(OUTCOMES))
+        counts = {name: self._counts[number, code] for code, name in codes.items()}
+        slowest = {name: self._slowest.get((number, code), 0) for code, name in codes.items()}
+        invoked, every = self._invoked[number], self._every
+        return Timing(f, invoked, counts, ended, since, took, slowest, every)
 
 
-def _timing(f: str, outcome: Ints, time: Ints, begun: Ints) -> Timing:
-    ended: dict[Any, Ints] = {}
-    since: dict[Any, Ints] = {}
-    took: dict[Any, Ints] = {}
-    counts: dict[Any, int] = {}
-    for code, name in enumerate(OUTCOMES):
-        such = outcome == code
-        counts[name] = int(such.sum())
-        timed = such & (time >= 0)
-        ended[name] = time[timed]
-        timed &= (begun >= 0) & (begun <= time)
-        since[name], took[name] = begun[timed], time[timed] - begun[timed]
-    return Timing(f, int((outcome < 0).sum()), counts, ended, since, took)
+def _tallied(numbers: Ints) -> tuple[list[int], list[int]]:
+    """Which numbers there are, and how often."""
+    found, counts = np.unique(numbers, return_counts=True)
+    return found.tolist(), counts.tolist()
