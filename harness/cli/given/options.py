@@ -186,7 +186,7 @@ TOPOLOGY = (
         "--layout",
         type=Name(list(LAYOUTS)),
         default=None,
-        help="which brokers share a process, a container of RIP-31 (docs/containers.md)",
+        help="which brokers share a process, a container of RIP-31; `maxq list layouts`",
     ),
 )
 PLACES = (
