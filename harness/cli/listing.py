@@ -12,6 +12,7 @@ from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Name
 from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.plugins import current
+from maxq.harness.contracts.target import LAYOUTS
 from maxq.harness.contracts.terminal import echo, one_line
 from maxq.harness.environments.choose import DOCKER, LOCAL, SIMULATED
 from maxq.harness.experiments import campaign
@@ -129,6 +130,8 @@ def _keys() -> Iterator[tuple[str, str]]:
 LISTED: dict[str, tuple[str, Callable[[], Rows]]] = {
     "workloads": ("what clients do", _workloads),
     "nemeses": ("the faults", _nemeses),
+    "layouts": ("which brokers share a process, for --layout",
+                lambda: [(name, kind.about) for name, kind in LAYOUTS.items()]),
     "profiles": ("sets of settings, by what they promise", lambda: KNOWN_PROFILES.items()),
     "targets": ("what can be tested", _targets),
     "keys": ("settings of RocketMQ's nodes, and what Max-Q does with those of your files", _keys),

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from maxq.checkers.judgement import runner
+from maxq.harness.cli.given.options import LAYOUT_OPTION
 from maxq.harness.cli.given.param_types import (
     ACCEPT_PARTIAL_OPTION,
     EXPLAIN_OPTION,
@@ -27,6 +28,7 @@ from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.show import show, word
 from maxq.harness.cli.stored_runs import explained
+from maxq.harness.contracts.target import Layout
 from maxq.harness.contracts.terminal import NAME, echo, pasted
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.explore import Exploration
@@ -198,6 +200,7 @@ def lateness_of(script: Schedule, judged: Judged) -> Iterator[str]:
     metavar="WORKLOAD,...",
     help="workloads in addition to those that are drawn, such as one of a plug-in",
 )
+@LAYOUT_OPTION
 @click.option(
     "--verify", type=Percent(), default=0, help="run this share twice, such as 1%, and compare"
 )
@@ -213,8 +216,14 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     wanted = wanted_seeds(seeds)
     length_ns = given["length"] or 0
     pairs = given["mode"] == MODES[1]
+    layout: Layout = given["layout"] or ""
+    if layout == "one" and not pairs:
+        raise click.UsageError("--layout one is for --mode pair")
+    if "containers" in given["also"] and not layout:
+        raise click.UsageError("--also containers needs --layout")
+    kind = f"{given['mutant'] or 'reference'}{'-pairs' * pairs}{f'-{layout}' * bool(layout)}"
     campaign = Campaign(
-        store.resolve() / "simulated" / f"{given['mutant'] or 'reference'}{'-pairs' * pairs}",
+        store.resolve() / "simulated" / kind,
         jobs=given["jobs"],
         mutant=given["mutant"] or "",
         length_ms=length_ns // 1_000_000,
@@ -222,6 +231,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
         also=tuple(given["also"]),
         verify=given["verify"],
         pairs=pairs,
+        layout=layout,
     )
     if given["fresh"]:
         (campaign.folder / JOURNAL).unlink(missing_ok=True)

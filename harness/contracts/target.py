@@ -7,7 +7,7 @@ a target only adds what its own processes need.
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -22,13 +22,25 @@ NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT = 9876, 9878, 10911
 NODE_FILE = "node.conf"  # a node's settings, in its folder
 CONTAINER_PORT, PORTS_APART = 10811, 10  # of brokers in one container, each of which has three
 
-# How brokers lie in containers (RIP-31). `crossed-N`: N broker sets in N containers, of which each
-# has a master and slaves of other sets; `mixed`: of two sets the masters alone and the slaves in a
-# container; `one`: a whole set in one container, which survives nothing.
+# How brokers lie in containers (RIP-31); empty: each is alone.
 Layout = Literal["", "crossed-2", "crossed-3", "mixed", "one"]
-# How many broker sets each has, and of how many replicas with controllers (0: as is asked for).
-LAYOUTS: dict[Layout, tuple[int, int]] = {
-    "crossed-2": (2, 2), "crossed-3": (3, 3), "mixed": (2, 2), "one": (1, 0),
+
+
+class LayoutKind(NamedTuple):
+    """How many broker sets a layout has, of how many replicas where there are controllers (0: as is
+    asked for), and what it is, in a line."""
+
+    sets: int
+    replicas: int
+    about: str
+
+
+LAYOUTS: dict[Layout, LayoutKind] = {
+    "crossed-2": LayoutKind(2, 2, "two containers, each with a master of one set and a slave of "
+                            "the other"),
+    "crossed-3": LayoutKind(3, 3, "three containers with brokers of three sets, crossed likewise"),
+    "mixed": LayoutKind(2, 2, "two sets: each master alone, the slaves in one container"),
+    "one": LayoutKind(1, 0, "a whole set in one container, which one fault ends; in pairs alone"),
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from maxq.checkers.evidence.stores.lost_stores import forfeited
 from maxq.checkers.judgement.phrases import in_words
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.keyed_draws import Keyed
+from maxq.harness.contracts.target import Layout
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.overview.power_sample import Called, Powers, called_in, is_asked
@@ -69,9 +70,9 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     where that was asked for; `verified`: a second run had the same. `oracle` counts the broken
     invariants that it saw. `reached` is how far a mutant came: its code `ran`, or `diverged` from
     what the right code would have done. `length_ms` is what was asked for; 0: a drawn one.
-    `beside` are faults, and `also` workloads, beside those that are drawn. `source` is the digest
-    of the source that ran. `power`, of a sample of valid runs, counts by claim the wrong answers
-    that were called, and those that were tried.
+    `beside` are faults, and `also` workloads, beside those that are drawn, `layout` how brokers
+    shared processes. `source` is the digest of the source that ran. `power`, of a sample of valid
+    runs, counts by claim the wrong answers that were called, and those that were tried.
     """
 
     seed: int
@@ -92,6 +93,7 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     length_ms: int = 0
     beside: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    layout: Layout = ""
     oracle: dict[str, int] = {}
     reached: str = ""
     source: str = ""
@@ -129,10 +131,11 @@ def drawn(
     also: Collection[str] = (),
     *,
     pairs: bool = False,
+    layout: Layout = "",
 ) -> Schedule:
     """The schedule of a seed, as `run_seed` runs it."""
     row = pair_row(seed) if pairs else row_of(seed)
-    return draw(seed, row, length_ms=length_ms, beside=beside, also=also)
+    return draw(seed, row, length_ms=length_ms, beside=beside, also=also, layout=layout)
 
 
 def run_seed(
@@ -145,6 +148,7 @@ def run_seed(
     also: tuple[str, ...] = (),
     steps: bool = False,
     pairs: bool = False,
+    layout: Layout = "",
 ) -> SeedResult:
     """Draw a seed's schedule, run it and judge it.
 
@@ -157,11 +161,13 @@ def run_seed(
         also: workloads that run beside those that are drawn.
         steps: digest every step as well, which takes its time.
         pairs: brokers have no controllers.
+        layout: of brokers in containers.
     """
-    script = drawn(seed, length_ms, beside, also, pairs=pairs)
+    script = drawn(seed, length_ms, beside, also, pairs=pairs, layout=layout)
     options = options_for(script, "simulated", mutant=mutant)
     result = run_script(script, options, keep=keep, steps=steps)
-    return msgspec.structs.replace(result, length_ms=length_ms, beside=beside, also=also)
+    asked = {"length_ms": length_ms, "beside": beside, "also": also, "layout": layout}
+    return msgspec.structs.replace(result, **asked)
 
 
 def run_script(
@@ -292,6 +298,7 @@ class Campaign:
         also: workloads that run beside those that are drawn.
         verify: so many of a hundred seeds run twice, and must be equal.
         pairs: brokers have no controllers.
+        layout: of brokers in containers.
     """
 
     def __init__(
@@ -305,12 +312,13 @@ class Campaign:
         also: tuple[str, ...] = (),
         verify: int = 0,
         pairs: bool = False,
+        layout: Layout = "",
     ) -> None:
         self.folder = folder
         self.resumed = 0  # seeds that were done before
         self._jobs = jobs
         self._verify = verify
-        self._asked = (length_ms, beside, also)
+        self._asked = (length_ms, beside, also, layout)
         self._source = source.digest() + (f"+{own}" if (own := plugins.digest()) else "")
         self._work = partial(
             run_seed,
@@ -320,6 +328,7 @@ class Campaign:
             beside=beside,
             also=also,
             pairs=pairs,
+            layout=layout,
         )
 
     def run(self, seeds: Sequence[int]) -> Iterator[SeedResult]:
@@ -346,7 +355,7 @@ class Campaign:
     def _is_done(self, result: SeedResult) -> bool:
         """Whether a line of the journal is of this source, and as was asked for."""
         compared = result.verified or UNEQUAL in result.found
-        asked = (result.length_ms, result.beside, result.also)
+        asked = (result.length_ms, result.beside, result.also, result.layout)
         same = asked == self._asked and result.source == self._source
         return same and (compared or not self._verifies(result.seed))
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maxq.harness.contracts.keyed_draws import Keyed
-from maxq.harness.contracts.target import Node, Topology, plan
+from maxq.harness.contracts.target import LAYOUTS, Layout, Node, Topology, plan
 from maxq.harness.sampling.factors import KINDS, Row
 from maxq.harness.sampling.faults import NESTED, OVER_AT_ONCE, RETURNS, Fault
 from maxq.harness.sampling.late_topics import keys_of
@@ -149,6 +149,7 @@ def draw(
     bounds: Bounds | None = None,
     beside: Collection[str] = (),
     also: Collection[str] = (),
+    layout: Layout = "",
 ) -> Schedule:
     """The schedule of a seed.
 
@@ -159,6 +160,7 @@ def draw(
         bounds: those of the simulator if none are given.
         beside: kinds of faults that strike in rounds of their own, beside those of the factors.
         also: workloads whose clients have their turns all the time, beside those of the factors.
+        layout: of brokers in containers, which decides how many sets and replicas there are.
     """
     bounds = bounds or Bounds()
     draws = Keyed(f"schedule/{seed}")
@@ -166,6 +168,7 @@ def draw(
     options = options_of(row)
     more = [name for name in dict.fromkeys(also) if name not in options["workload"]]
     options["workload"] = [*options["workload"], *more]
+    options |= _laid_out(layout, options)
     nodes = plan(_topology(options))
     sets = len({n.broker_set for n in nodes} - {""})
     return Schedule(
@@ -183,6 +186,15 @@ def draw(
             *_beside(seed, nodes, length, beside),
         ),
     )
+
+
+def _laid_out(layout: Layout, options: dict[str, Any]) -> dict[str, Any]:
+    """What a layout changes of a run's options; no replica of its small sets is a learner."""
+    if not layout:
+        return {}
+    sets, replicas, _ = LAYOUTS[layout]
+    count = 2 if not _topology(options).controllers else replicas
+    return {"layout": layout, "broker_sets": sets, "replicas": count, "learners": 0}
 
 
 def _trims(draws: Keyed, row: Row, length: int, *, in_fixed_set: bool) -> Iterator[Act]:
@@ -261,7 +273,7 @@ def _switched(row: Row) -> dict[str, str]:
 
 
 def _topology(options: dict[str, Any]) -> Topology:
-    names = ("namesrvs", "controllers", "broker_sets", "replicas", "embedded", "learners")
+    names = ("namesrvs", "controllers", "broker_sets", "replicas", "embedded", "learners", "layout")
     usual = {
         "namesrvs": 1,
         "controllers": 3,
@@ -269,6 +281,7 @@ def _topology(options: dict[str, Any]) -> Topology:
         "replicas": 3,
         "embedded": False,
         "learners": 0,
+        "layout": "",
     }
     return Topology(**{name: options.get(name, usual[name]) for name in names})
 

@@ -11,6 +11,7 @@ import pytest
 from waiting import eventually
 
 from maxq.harness.cli.main import run_cli
+from maxq.harness.contracts.target import Layout
 from maxq.harness.experiments import simulate as simulation
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.simulate import (
@@ -299,3 +300,14 @@ def test_seeds_of_pairs_are_drawn_and_kept_apart(
     assert "verdicts: 2 valid" in said
     assert not any(line.startswith("S9 ") for line in said.splitlines())
     assert (tmp_path / "simulated" / "reference-pairs" / JOURNAL).exists()
+
+
+@pytest.mark.parametrize(("layout", "pairs"), [("crossed-2", True), ("crossed-3", False)])
+def test_brokers_of_a_seed_can_be_in_containers(layout: Layout, pairs: bool) -> None:
+    result = run_seed(3, length_ms=8_000, also=("containers",), pairs=pairs, layout=layout)
+
+    assert result.valid is not False
+    assert not result.error
+    assert not result.oracle
+    assert result.layout == layout
+    assert result.claims["B1"] in ("kept", "not judged", "no occasion")

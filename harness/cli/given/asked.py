@@ -235,7 +235,7 @@ def _take_layout(known: dict[str, Any], *, pair: bool) -> None:
         raise ValueError(f"--workload containers needs --layout: {', '.join(sorted(LAYOUTS))}")
     if not layout:
         return
-    sets, replicas = LAYOUTS[layout]
+    sets, replicas, _ = LAYOUTS[layout]
     for name, count in (("broker_sets", sets), ("replicas", 2 if pair else replicas)):
         if count and known.get(name) not in (None, count):
             raise ValueError(

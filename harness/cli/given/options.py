@@ -132,6 +132,12 @@ SETTINGS = (
         help="attributes of the workloads' topics, such as +message.type=NORMAL",
     ),
 )
+LAYOUT_OPTION = click.option(
+    "--layout",
+    type=Name(list(LAYOUTS)),
+    default=None,
+    help="which brokers share a process, a container of RIP-31; `maxq list layouts`",
+)
 TOPOLOGY = (
     click.option(
         "--mode",
@@ -182,12 +188,7 @@ TOPOLOGY = (
         show_default="0",
         help="how many replicas of each set only copy, and join no SyncStateSet",
     ),
-    click.option(
-        "--layout",
-        type=Name(list(LAYOUTS)),
-        default=None,
-        help="which brokers share a process, a container of RIP-31 (docs/containers.md)",
-    ),
+    LAYOUT_OPTION,
 )
 PLACES = (
     click.option(

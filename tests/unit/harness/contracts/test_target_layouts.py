@@ -8,7 +8,7 @@ from maxq.harness.contracts.target import LAYOUTS, Layout, Topology, containers,
 
 
 def laid_out(layout: Layout, replicas: int = 2) -> dict[str, tuple[str, ...]]:
-    topology = Topology(broker_sets=LAYOUTS[layout][0], replicas=replicas, layout=layout)
+    topology = Topology(broker_sets=LAYOUTS[layout].sets, replicas=replicas, layout=layout)
     return {container.name: container.brokers for container in containers(plan(topology))}
 
 
@@ -34,7 +34,7 @@ def test_no_crossed_container_has_two_brokers_of_a_set(layout: Layout, replicas:
 
 @given(st.sampled_from(sorted(LAYOUTS)), st.integers(1, 3))
 def test_no_two_brokers_of_a_machine_share_a_port(layout: Layout, replicas: int) -> None:
-    nodes = plan(Topology(broker_sets=LAYOUTS[layout][0], replicas=replicas, layout=layout))
+    nodes = plan(Topology(broker_sets=LAYOUTS[layout].sets, replicas=replicas, layout=layout))
     ports = [
         (node.process, port)
         for node in nodes
