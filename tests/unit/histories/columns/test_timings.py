@@ -44,8 +44,8 @@ def test_it_does_not_matter_where_pieces_end(count: int, rows: int, kept: int) -
     assert one.slowest_ns == count - 1
     assert count // one.every <= kept
     for outcome in timings.OUTCOMES:
-        for mine, theirs in ((one.took, whole.took), (one.begun, whole.begun)):
-            assert np.array_equal(mine[outcome], theirs[outcome])
+        for own, theirs in ((one.took, whole.took), (one.begun, whole.begun)):
+            assert np.array_equal(own[outcome], theirs[outcome])
         kept_of = [op.time - begun.time for begun, op in zip(ops[::2], ops[1::2], strict=True)]
         mine = [
             t
