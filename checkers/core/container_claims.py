@@ -4,13 +4,14 @@ A part of the list of all claims (`maxq.checkers.core.claims`).
 """
 
 from maxq.checkers.core.claim import Claim
+from maxq.histories.grounds import RECOVERY
 
 SOURCE = "RIP-31, docs/spec/acting-master.md 2"
 
 
 def _claim(number: int, promise: str, *mutants: str) -> Claim:
     return Claim(
-        id=f"B{number}", promise=promise, source=SOURCE, in_pairs=(), grounds=(),
+        id=f"B{number}", promise=promise, source=SOURCE, in_pairs=(), grounds=(RECOVERY,),
         checker="containers", mutants=mutants,
     )  # fmt: skip
 

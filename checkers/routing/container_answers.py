@@ -193,12 +193,14 @@ def _broken(
             yield "B4", _left(name, request, said)
         elif said.code == UNKNOWN:
             why = "could not be removed, though it was there: " + said.remark
-            yield "B4", _found("B4", "removed-in-name-only", name, request, why)
+            yield "B4", _found(("B4", "removed-in-name-only"), name, request, why)
     elif guest.ended is not None:
         yield "B7", _survivor(name, guest, request, said) if done else None
     else:
         why = f"was removed with code {said.code}, though it was not there"
-        known = None if said.code == UNKNOWN else _found("B2", "absent-removed", name, request, why)
+        known = (
+            None if said.code == UNKNOWN else _found(("B2", "absent-removed"), name, request, why)
+        )
         yield "B2", known
 
 
@@ -213,7 +215,7 @@ def _added(
         if away:
             why = f"was added, and right after it {listed(away)} did not list it"
         broken = bool(away or silent)
-        yield "B3", _found("B3", "added-in-name-only", name, request, why) if broken else None
+        yield "B3", _found(("B3", "added-in-name-only"), name, request, why) if broken else None
         if guest.failed >= 0:
             yield "B6", None
         if guest.ended is not None:
@@ -223,10 +225,10 @@ def _added(
         yield "B7", _survivor(name, guest, request, said)
     elif guest.failed >= 0:
         why = f"could not be added after an addition that failed: {said.remark}"
-        yield "B6", _found("B6", "no-room-after-failure", name, request, why, guest.failed)
+        yield "B6", _found(("B6", "no-room-after-failure"), name, request, why, guest.failed)
     else:
         why = f"could not be added, though it was not there: {said.remark}"
-        yield "B3", _found("B3", "added-in-name-only", name, request, why)
+        yield "B3", _found(("B3", "added-in-name-only"), name, request, why)
 
 
 def _twice(name: str, guest: Guest, request: Request, said: _Answered) -> Found | None:
@@ -234,7 +236,7 @@ def _twice(name: str, guest: Guest, request: Request, said: _Answered) -> Found 
     first = -1 if guest.seen is None else guest.seen.at
     if said.code == SUCCESS:
         why = "was added, though it was there"
-        return _found("B1", "added-twice", name, request, why, first)
+        return _found(("B1", "added-twice"), name, request, why, first)
     before = {} if guest.seen is None or guest.seen.said is None else guest.seen.said.listed
     gone = [ns for ns, nodes in sorted(said.listed.items())
             if name in before.get(ns, ()) and name not in nodes]  # fmt: skip
@@ -243,7 +245,7 @@ def _twice(name: str, guest: Guest, request: Request, said: _Answered) -> Found 
         return None
     what = f"{listed(gone)} did not list it any more" if gone else "it did not answer any more"
     why = f"was there, a second addition was refused, and right after it {what}"
-    return _found("B1", "added-twice", name, request, why, first)
+    return _found(("B1", "added-twice"), name, request, why, first)
 
 
 def _residue(name: str, request: Request, said: _Answered) -> Found | None:
@@ -254,7 +256,7 @@ def _residue(name: str, request: Request, said: _Answered) -> Found | None:
         return None
     left = f"its {listed(held)} port is taken" if held else f"{listed(shown)} lists it"
     why = f"could not be added ({said.remark}), and right after it {left}"
-    return _found("B6", "residue", name, request, why)
+    return _found(("B6", "failed-add-remains"), name, request, why)
 
 
 def _left(name: str, request: Request, said: _Answered) -> Found | None:
@@ -264,14 +266,14 @@ def _left(name: str, request: Request, said: _Answered) -> Found | None:
     if not held and not shown:
         return None
     left = f"{listed(shown)} lists it" if shown else f"its {listed(held)} port answers"
-    return _found("B4", "removed-in-name-only", name, request, f"was removed, and then {left}")
+    return _found(("B4", "removed-in-name-only"), name, request, f"was removed, and then {left}")
 
 
 def _survivor(name: str, guest: Guest, request: Request, said: _Answered) -> Found:
     act, before = ("", -1) if guest.ended is None else (guest.ended.f, guest.ended.begun)
     how = f"{act} of its container (op {before})"
     why = f"was in its container again after {how}, which starts with the brokers of its file alone"
-    return _found("B7", "added-survives", name, request, why, before)
+    return _found(("B7", "added-survives"), name, request, why, before)
 
 
 def _unlisted(
@@ -290,7 +292,7 @@ def _unlisted(
         gone = [n for n in others if n not in nodes]
         what = "removed" if request.f == REMOVE_BROKER else "added"
         why = f"was to be {what}, and right after it {ns} did not list {listed(gone)} any more"
-        yield _found("B5", "neighbour-unlisted", name, request, why, before.at) if gone else None
+        yield _found(("B5", "neighbour-unlisted"), name, request, why, before.at) if gone else None
 
 
 def _resident(node: str) -> bool:
@@ -298,9 +300,7 @@ def _resident(node: str) -> bool:
     return not node.startswith("g") and ":" not in node
 
 
-def _found(
-    claim: str, anomaly: str, name: str, request: Request, why: str, before: int = -1
-) -> Found:
+def _found(what: tuple[str, str], name: str, request: Request, why: str, before: int = -1) -> Found:
     ops = tuple(op for op in (before, request.begun, request.at) if op >= 0)
     said = request.said
     detail = {
@@ -308,4 +308,4 @@ def _found(
         "listed": {} if said is None else {ns: list(n) for ns, n in sorted(said.listed.items())},
         "ports": {} if said is None else dict(sorted(said.ports.items())),
     }  # fmt: skip
-    return Found(claim, anomaly, ops, f"Broker {name} {why} (op {request.at}).", detail)
+    return Found(*what, ops, f"Broker {name} {why} (op {request.at}).", detail)

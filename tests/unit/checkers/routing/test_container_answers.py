@@ -77,7 +77,7 @@ def test_what_is_right_is_kept() -> None:
         (Asked().add().remove(there=True), ("B4", "removed-in-name-only")),
         (Asked().add().remove(211), ("B4", "removed-in-name-only")),
         (Asked().add().remove(listed={"n0": ["b0-0"]}), ("B5", "neighbour-unlisted")),
-        (Asked().add(1, clash="fast", ports={"main": "open"}), ("B6", "residue")),
+        (Asked().add(1, clash="fast", ports={"main": "open"}), ("B6", "failed-add-remains")),
         (Asked().add(1, clash="fast").add(1), ("B6", "no-room-after-failure")),
         (Asked().add().ended().add(1), ("B7", "added-survives")),
         (Asked().add().ended().remove(), ("B7", "added-survives")),
