@@ -38,7 +38,8 @@ class LayoutKind(NamedTuple):
 LAYOUTS: dict[Layout, LayoutKind] = {
     "crossed-2": LayoutKind(2, 2, "two containers, each with a master of one set and a slave of "
                             "the other"),
-    "crossed-3": LayoutKind(3, 3, "three containers of three sets, each with a master of one set and slaves of others"),
+    "crossed-3": LayoutKind(3, 3, "three containers of three sets, each with a master of one set "
+                            "and slaves of others"),
     "mixed": LayoutKind(2, 2, "two sets: each master alone, the slaves in one container"),
     "one": LayoutKind(1, 0, "a whole set in one container, which one fault ends; in pairs alone"),
 }  # fmt: skip
