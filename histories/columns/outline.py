@@ -196,6 +196,8 @@ class Outline:
         self.never = np.array(
             sorted([*self._overtaken, *(index for index, *_ in self._open.values())]), np.int64
         )
+        # What only joins pieces grows with the history, and has done its work.
+        del self._open, self._overtaken, self._assigned, self._seen, self._retired
 
     def _take(self, piece: Edges) -> None:
         self.rows += piece.rows

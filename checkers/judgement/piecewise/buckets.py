@@ -8,7 +8,7 @@ import pickle
 import zlib
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -73,10 +73,10 @@ class Buckets:
         Raises:
             TooLargeError: a task of a bucket does not fit into memory.
         """
-        self._refuse_above(one for said in self._said for one in said.values())
+        self._refuse_what_does_not_fit()
         found: OfTasks = {name: {} for name in self._tasks}
         for file, said in zip(self._files, self._said, strict=True):
-            self._refuse_above(said.values())
+            self._memory()  # has what is free given back
             for name, task in self._tasks.items():
                 collected = Collected({name: task})
                 for at in said[name].begins:
@@ -86,8 +86,9 @@ class Buckets:
             file.truncate(0)
         return found
 
-    def _refuse_above(self, places: Iterable["_Places"]) -> None:
-        largest = self._held * max((one.size for one in places), default=0)
+    def _refuse_what_does_not_fit(self) -> None:
+        sizes = [one.size for said in self._said for one in said.values()]
+        largest = self._held * max(sizes, default=0)
         if largest > (most := self._memory().most):
             raise TooLargeError(
                 f"the events of one queue, lock or broker set take about {_mb(largest)} of memory "
