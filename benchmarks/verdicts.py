@@ -72,8 +72,10 @@ def options_of(mutant: str, profile: Profile, seed: int) -> Options:
 
 
 def every(seeds: Sequence[int]) -> list[Options]:
-    """Every mutant under every profile with every seed; seeds first, so that a part is of all."""
-    each = product(seeds, PROFILES, mutants.names())
+    """Every mutant under every profile with every seed; seeds first, so that a part is of all.
+    Those of containers show nothing where each broker is alone."""
+    names = [name for name in mutants.names() if mutants.about(name).family != mutants.CONTAINED]
+    each = product(seeds, PROFILES, names)
     return [options_of(mutant, profile, seed) for seed, profile, mutant in each]
 
 

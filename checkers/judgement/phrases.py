@@ -51,6 +51,38 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a consumer got one producer's messages in another order",
         "{n} times a consumer got one producer's messages in another order",
     ),
+    "added-twice": (
+        "a container added a broker that was there, or harmed it",
+        "{n} times a container added a broker that was there, or harmed it",
+    ),
+    "absent-removed": (
+        "a container did not say that a broker to be removed was not there",
+        "{n} times a container did not say that a broker to be removed was not there",
+    ),
+    "added-in-name-only": (
+        "a broker that was added did not serve, or could not be added",
+        "{n} times a broker that was added did not serve, or could not be added",
+    ),
+    "removed-in-name-only": (
+        "a broker that was removed was still there, or could not be removed",
+        "{n} times a broker that was removed was still there, or could not be removed",
+    ),
+    "neighbour-unlisted": (
+        "a name server dropped a broker when another one of its container was added or removed",
+        "{n} times a name server dropped a broker when another one of its container changed",
+    ),
+    "failed-add-remains": (
+        "a broker that could not be added left a port taken, or an entry",
+        "{n} brokers that could not be added left a port taken, or an entry",
+    ),
+    "no-room-after-failure": (
+        "a broker could not be added after an addition that failed",
+        "{n} times a broker could not be added after an addition that failed",
+    ),
+    "added-survives": (
+        "a container that was ended came back with a broker that is not of its file",
+        "{n} times a container that was ended came back with a broker that is not of its file",
+    ),
     "deleted-early": (
         "a broker deleted messages that were younger than their retention",
         "in {n} queues messages were deleted that were younger than their retention",

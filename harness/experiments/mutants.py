@@ -106,8 +106,10 @@ def catches(result: SeedResult, about: About) -> bool:
 
 
 def names_of(*, pairs: bool) -> list[str]:
-    """The mutants that run in a pair, or those that run with controllers."""
-    return [name for name in mutants.names() if _in_pair(name) == pairs]
+    """The mutants that run in a pair, or those that run with controllers; none of containers, which
+    these runs do not have."""
+    alone = (n for n in mutants.names() if mutants.about(n).family != mutants.CONTAINED)
+    return [name for name in alone if _in_pair(name) == pairs]
 
 
 def _in_pair(name: str) -> bool:

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Literal, NamedTuple
 
 PAIRS = ("acting", "escape", "pair", "pre-online", "routes")  # of brokers without controllers
+CONTAINED = "container"  # of brokers that share a process
 FAMILIES = (
     "registration",
     "election",
@@ -30,7 +31,7 @@ FAMILIES = (
     "locks",
     "namesrv",
     *PAIRS,
-    "container",
+    CONTAINED,
 )
 
 Level = Literal["ran", "diverged"]

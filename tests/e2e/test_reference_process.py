@@ -164,7 +164,7 @@ def test_missing_files_roles_and_mutants_exit_2(start: Callable[..., Node], tmp_
     assert str(tmp_path / "none") in node.log.read_text()
     wrong = start("broker", "", "--mutant", "nobody", folder="mutant")
     assert wrong.ends() == 2
-    assert "unknown mutant 'nobody'; there are: ack_before_write" in wrong.log.read_text()
+    assert "unknown mutant 'nobody'; there are: absent_removed" in wrong.log.read_text()
     assert start("proxy", "", folder="role").ends() == 2
 
 

@@ -416,5 +416,5 @@ def test_a_mutant_needs_what_it_replaces() -> None:
     with mutants.replaced(Store, "put", None):
         assert Store.put is None
     assert Store.put is honest
-    with pytest.raises(ValueError, match="unknown mutant 'x'; there are: ack_before_write"):
+    with pytest.raises(ValueError, match="unknown mutant 'x'; there are: absent_removed"):
         mutants.load("x")

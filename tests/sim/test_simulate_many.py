@@ -302,9 +302,9 @@ def test_seeds_of_pairs_are_drawn_and_kept_apart(
     assert (tmp_path / "simulated" / "reference-pairs" / JOURNAL).exists()
 
 
-@pytest.mark.parametrize(("layout", "pairs"), [("crossed-2", True), ("crossed-3", False)])
-def test_brokers_of_a_seed_can_be_in_containers(layout: Layout, pairs: bool) -> None:
-    result = run_seed(3, length_ms=8_000, also=("containers",), pairs=pairs, layout=layout)
+def test_brokers_of_a_seed_can_be_in_containers() -> None:
+    layout: Layout = "crossed-2"
+    result = run_seed(3, length_ms=8_000, also=("containers",), pairs=True, layout=layout)
 
     assert result.valid is not False
     assert not result.error

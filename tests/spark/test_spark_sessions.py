@@ -84,6 +84,7 @@ def expected(table: Path) -> tuple[int, str, str]:
 SPARK = ("--engine", "spark", "--master", "local[2]")
 
 
+@pytest.mark.campaign
 def test_what_is_meant_for_a_cluster_changes_nothing(
     table: Path, tmp_path: Path, expected: tuple[int, str, str]
 ) -> None:
