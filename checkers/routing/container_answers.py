@@ -279,13 +279,13 @@ def _survivor(name: str, guest: Guest, request: Request, said: _Answered) -> Fou
 def _unlisted(
     times: Undisturbed, name: str, guest: Guest, request: Request, said: _Answered
 ) -> Iterator[Found | None]:
-    """Whom a name server listed at the last request and does not list after this one, of brokers to
-    whom nothing happened since."""
+    """Which neighbours a name server listed at the last request and does not list after this one,
+    where nothing happened to them since."""
     before = guest.seen
     if before is None or before.said is None:
         return
     for ns, nodes in sorted(said.listed.items()):
-        others = [n for n in before.said.listed.get(ns, ()) if _resident(n)]
+        others = [n for n in before.said.listed.get(ns, ()) if n in said.beside]
         span = times.of([*others, *said.listed]).at(before.begun)
         if span is None or not span.holds(before.begun, request.at):
             continue
@@ -293,11 +293,6 @@ def _unlisted(
         what = "removed" if request.f == REMOVE_BROKER else "added"
         why = f"was to be {what}, and right after it {ns} did not list {listed(gone)} any more"
         yield _found(("B5", "neighbour-unlisted"), name, request, why, before.at) if gone else None
-
-
-def _resident(node: str) -> bool:
-    """Whether it is no guest: those come and go."""
-    return not node.startswith("g") and ":" not in node
 
 
 def _found(what: tuple[str, str], name: str, request: Request, why: str, before: int = -1) -> Found:

@@ -106,3 +106,9 @@ def test_a_name_server_that_is_down_is_not_taken_for_one_that_lists_nobody() -> 
     asked = Asked().add().remove()
     asked.r.fault("kill", n0=True)
     assert asked.add(1, listed={}).found == []
+
+
+def test_who_is_in_no_container_with_the_guest_may_come_and_go() -> None:
+    """Such as a spare broker of the workload registration."""
+    asked = Asked().add(listed={"n0": [*SET, "g0", "r0", "b9-0"]}).remove(listed={"n0": list(SET)})
+    assert asked.found == []
