@@ -38,6 +38,7 @@ REMOVE_EPOCHS = "remove-epochs"
 TRIM = "trim"
 RESET_CONNECTIONS = "reset-connections"
 WIPE_WRITE, ADD_WRITE = "wipe-write", "add-write"
+REMOVE_BROKER, ADD_BROKER = "remove-broker", "add-broker"  # of a container that goes on
 NOBODY = "nobody"  # in the place of a node, in the completion of an act that struck none
 READ_LOG = "read-log"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
@@ -154,6 +155,14 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         color="#A8C9A0",
     ),
     FaultFacts(strikes=CHANGE_SETTINGS, effect="down", passes=True, color="#A8BFC9"),
+    # A container that starts has every broker of its file.
+    FaultFacts(
+        strikes=REMOVE_BROKER,
+        effect="down",
+        heals=(ADD_BROKER, "start"),
+        color="#E4B7C4",
+        short="removed",
+    ),
     # What they do to a store lasts; its node is down until it is started, and maybe afterwards.
     FaultFacts(strikes=WIPE, effect="down", heals=("start",)),
     FaultFacts(strikes=COPY_STORE, effect="down", heals=("start",), strength=("from",)),

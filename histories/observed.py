@@ -102,7 +102,7 @@ SEEK = "seek-to-beginning?"
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker said no
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
-ADD_BROKER, REMOVE_BROKER = "add-broker", "remove-broker"
+ADD_BROKER, REMOVE_BROKER = fault_facts.ADD_BROKER, fault_facts.REMOVE_BROKER  # of operators too
 GRANTED = "granted"
 # What clients say themselves where no broker was asked, for people.
 UNASKED = {

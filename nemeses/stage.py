@@ -13,6 +13,7 @@ from maxq.harness.contracts.cluster import (
     Ailing,
     Cluster,
     Grudge,
+    HostingBrokers,
     Killable,
     Partitionable,
     Pausable,
@@ -86,6 +87,11 @@ class Stage:
         """Whether the node's disk takes anything: on another one nothing is started or stopped in
         good order."""
         return not UNWRITABLE & self.ailments(node)
+
+    def removed(self, node: str) -> bool:
+        """Whether a fault has removed the node from a container that goes on."""
+        inside = node in self.nodes and bool(self.nodes[node].container)
+        return inside and self.cluster.offers(HostingBrokers).removed(node)
 
     def ailments(self, node: str) -> Set[str]:
         """What faults have made of the node's machine."""

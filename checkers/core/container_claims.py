@@ -21,17 +21,20 @@ CONTAINERS: tuple[Claim, ...] = (
         1,
         "A container refuses to add a broker that is there. That one stays listed, and answers.",
         "twice_added_replaces",
+        "refused_add_unregisters",
     ),
     _claim(
         2,
         "A container answers a removal of a broker that is not there with 211.",
         "absent_removed",
+        "removal_of_another",
     ),
     _claim(
         3,
         "Once a container says that it has added a broker, every name server that answers lists "
         "it, and its ports answer.",
         "answers_before_registered",
+        "removed_stays_admitted",
     ),
     _claim(
         4,
@@ -44,6 +47,8 @@ CONTAINERS: tuple[Claim, ...] = (
         "No name server drops a broker because another one of its container was added or removed, "
         "or could not be.",
         "removal_unlists_neighbour",
+        "removal_closes_shared_links",
+        "neighbour_timed_out_together",
     ),
     _claim(
         6,

@@ -6,7 +6,8 @@ there is 211 (B2). What is seen right after an answer must fit it too: who was a
 answers (B3), who was removed is neither (B4), and an addition that failed leaves nothing (B6). A
 container that was ended comes back without its guest (B7). Neighbours stay listed meanwhile (B5).
 
-Judged are answers while nothing happens to the brokers of the container and to name servers. A
+Judged are answers while nothing happens to the brokers of the container, and nothing has happened
+to a name server for as long as a recovery takes: brokers have to come back to one that was away. A
 guest of which an answer is missing, or whose container may or may not have ended meanwhile, is
 unknown until the next answer says what it is. That neighbours' requests succeed meanwhile is
 judged with everything else that clients do.
@@ -23,7 +24,7 @@ import msgspec
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import listed, shaped
-from maxq.checkers.evidence.quiescence import Undisturbed
+from maxq.checkers.evidence.quiescence import Spans, Undisturbed
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.history import History
 from maxq.histories.observed import ADD_BROKER, REMOVE_BROKER
@@ -55,6 +56,7 @@ class Request(NamedTuple):
     f: str
     begun: int
     at: int
+    begun_ns: int
     said: _Answered | None
 
 
@@ -76,7 +78,7 @@ class Containers:
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
-            case = _judge(history)
+            case = _judge(history, context.recovery_ns)
         except HistoryError as error:
             return unreadable(self, error)
         return rule(self, history, context, case)
@@ -95,7 +97,7 @@ def requests_of(history: History) -> dict[str, list[Request]]:
         if op.type == "invoke":
             if history.pair_index(op) < 0:
                 guest = shaped(op.value, _Asked, op.index).broker
-                found[guest].append(Request(op.f, op.index, op.index, None))
+                found[guest].append(Request(op.f, op.index, op.index, op.time, None))
             continue
         found[shaped(op.value, _Asked, op.index).broker].append(_request(history, op))
     return {guest: sorted(every, key=lambda r: r.begun) for guest, every in found.items()}
@@ -103,10 +105,11 @@ def requests_of(history: History) -> dict[str, list[Request]]:
 
 def _request(history: History, op: Op) -> Request:
     said = shaped(op.value, _Answered, op.index) if op.type == "ok" else None
-    return Request(op.f, history.pair_index(op), op.index, said)
+    begun = history.pair_index(op)
+    return Request(op.f, begun, op.index, history[begun].time, said)
 
 
-def _judge(history: History) -> Case:
+def _judge(history: History, settle_ns: int) -> Case:
     acts = [act for act in faults(history) if act.kind != "question"]
     times, case = Undisturbed(acts), Case(counts={"requests": 0})
     judged, asked = defaultdict[str, int](int), requests_of(history)
@@ -118,13 +121,20 @@ def _judge(history: History) -> Case:
         ends = [act for act in acts if beside.intersection(act.nodes) and _may_end(act)]
         for request in requests:
             guest = _after_acts(guest, ends, request)
-            if request.said is not None and _quiet(times, beside | namesrvs, request):
+            quiet = _quiet(times.of(beside), request) and _settled(
+                times.of(namesrvs), request, request.at, settle_ns
+            )
+            if request.said is not None and quiet:
                 for claim, found in _broken(name, guest, request, request.said):
                     judged[claim] += 1
                     case.found += [] if found is None else [found]
-                for found in _unlisted(times, name, guest, request, request.said):
-                    judged["B5"] += 1
-                    case.found += [] if found is None else [found]
+                before = guest.seen
+                if before is not None and _settled(
+                    times.of(namesrvs), before, request.at, settle_ns
+                ):
+                    for found in _unlisted(times, name, before, request, request.said):
+                        judged["B5"] += 1
+                        case.found += [] if found is None else [found]
             guest = _after(guest, request)
     case.judged = dict(judged)
     return case
@@ -136,13 +146,24 @@ def _beside(requests: Sequence[Request]) -> frozenset[str]:
 
 
 def _may_end(act: Fault) -> bool:
+    """Whether an act may have ended or started a container; to remove a neighbour does neither."""
+    if act.f in (ADD_BROKER, REMOVE_BROKER):
+        return False
     return act.may_start or act.effect == "down"
 
 
-def _quiet(times: Undisturbed, nodes: frozenset[str], request: Request) -> bool:
+def _quiet(times: Spans, request: Request) -> bool:
     """Whether nothing happened to certain nodes while a request was under way."""
-    span = times.of(nodes).at(request.begun)
+    span = times.at(request.begun)
     return span is not None and span.holds(request.begun, request.at)
+
+
+def _settled(times: Spans, first: Request, until: int, settle_ns: int) -> bool:
+    """Whether nothing happened to them from so long before a request until an operation."""
+    span = times.at(first.begun)
+    if span is None or not span.holds(first.begun, until):
+        return False
+    return span.at < 0 or first.begun_ns - span.at_ns >= settle_ns
 
 
 def _after_acts(guest: Guest, ends: Sequence[Fault], request: Request) -> Guest:
@@ -277,12 +298,11 @@ def _survivor(name: str, guest: Guest, request: Request, said: _Answered) -> Fou
 
 
 def _unlisted(
-    times: Undisturbed, name: str, guest: Guest, request: Request, said: _Answered
+    times: Undisturbed, name: str, before: Request, request: Request, said: _Answered
 ) -> Iterator[Found | None]:
     """Which neighbours a name server listed at the last request and does not list after this one,
     where nothing happened to them since."""
-    before = guest.seen
-    if before is None or before.said is None:
+    if before.said is None:
         return
     for ns, nodes in sorted(said.listed.items()):
         others = [n for n in before.said.listed.get(ns, ()) if n in said.beside]

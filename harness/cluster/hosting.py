@@ -6,18 +6,19 @@ that such a request can fail, there are files whose broker needs a port of a nei
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from typing import Any
 
 import msgspec
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, probing
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.cluster.releases import Releases
-from maxq.harness.contracts.cluster import Clash, Hosted
+from maxq.harness.contracts.cluster import Clash, Hosted, Proof
 from maxq.harness.contracts.environment import Environment, Port, Role
 from maxq.harness.contracts.target import Node
 from maxq.reference.records import RemoteProtocolError
-from maxq.reference.rpc import split_address
+from maxq.reference.rpc import NotSent, split_address
 from maxq.reference.wire.codes import RequestCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import to_ext
@@ -47,31 +48,85 @@ class Hosting:
         self._nodes = nodes
         self._releases = releases
         self._cluster_name = cluster_name
+        self._turns: dict[str, asyncio.Lock] = {}  # by process
 
     async def add_broker(self, node: str, clash: Clash | None = None) -> Hosted:
+        async with self._turn(node):
+            return await self._add(node, clash=clash)
+
+    async def remove_broker(self, node: str) -> Hosted:
+        async with self._turn(node):
+            return await self._remove(node)
+
+    def removed(self, node: str) -> bool:
+        return node in self._nodes.removed
+
+    async def remove(self, node: str) -> Proof:
+        async with self._turn(node):
+            proof = await self._proven(node, self._remove(node, observer=True), "refused")
+            if proof.holds:
+                self._nodes.removed.add(node)
+            return proof
+
+    async def add(self, node: str) -> Proof:
+        async with self._turn(node):
+            proof = await self._proven(node, self._add(node, observer=True), "open")
+            if proof.holds:
+                self._nodes.removed.discard(node)
+            return proof
+
+    def _turn(self, node: str) -> asyncio.Lock:
+        """A container is asked for one thing at a time: whose port a newcomer wants must not go
+        meanwhile."""
+        return self._turns.setdefault(self._nodes.process(node), asyncio.Lock())
+
+    async def _add(
+        self, node: str, *, clash: Clash | None = None, observer: bool = False
+    ) -> Hosted:
         own = self._nodes.node(node)
         path = self._nodes.config_path(node)
         if clash is not None:
-            neighbour = self._nodes.node(self._nodes.on(own.process)[0])
+            there = [name for name in self._nodes.on(own.process) if not self.removed(name)]
+            if not there:
+                raise NotSent(f"{own.process} has no broker whose port could be wanted")
+            neighbour = self._nodes.node(there[0])
             own = msgspec.structs.replace(own, port=neighbour.port + CLASHES[clash])
             path = f"{self._nodes.folder(node)}/clash-{clash}.conf"
             await self._nodes.machine(node).put(path, self._releases.config_of(own).encode())
         header = AddBrokerRequest(config_path=path)
-        return await self._asked(own, Frame(code=RequestCode.ADD_BROKER, ext=to_ext(header)))
+        request = Frame(code=RequestCode.ADD_BROKER, ext=to_ext(header))
+        return await self._asked(own, request, observer=observer)
 
-    async def remove_broker(self, node: str) -> Hosted:
-        broker_id = 0 if self._releases.pairs else await self._nodes.identity(node)
+    async def _remove(self, node: str, *, observer: bool = False) -> Hosted:
+        own = self._nodes.node(node)
+        broker_id = own.replica if self._releases.pairs else await self._nodes.identity(node)
         header = RemoveBrokerRequest(
             broker_cluster_name=self._cluster_name,
-            broker_name=self._nodes.node(node).broker_set,
+            broker_name=own.broker_set,
             broker_id=-1 if broker_id is None else broker_id,
         )
         request = Frame(code=RequestCode.REMOVE_BROKER, ext=to_ext(header))
-        return await self._asked(self._nodes.node(node), request)
+        return await self._asked(own, request, observer=observer)
 
-    async def _asked(self, node: Node, request: Frame) -> Hosted:
-        """A container's answer, and what is seen then. Raises OSError, RemoteProtocolError."""
-        async with probing(self._environment.dial) as pool:
+    async def _proven(self, node: str, asked: Awaitable[Hosted], port: Port) -> Proof:
+        """What a container answers, and that all ports of the broker show what was asked for. One
+        that nobody registers in time is there, and the answer no success."""
+        try:
+            said = await asked
+        except (OSError, RemoteProtocolError) as error:
+            ports = await self._ports(self._nodes.node(node))
+            seen: dict[str, Any] = {"ports": ports, "reason": f"no answer: {error}"}
+        else:
+            ports = dict(said.ports)
+            why = {"reason": said.remark} if said.code else {}
+            seen = {"answer": said.code, "ports": ports, **why}
+        return Proof({*ports.values()} == {port}, seen)
+
+    async def _asked(self, node: Node, request: Frame, *, observer: bool) -> Hosted:
+        """A container's answer, and what is seen then. Cuts reach a client, and no observer. Raises
+        OSError, RemoteProtocolError."""
+        dial = self._environment.observer_dial if observer else self._environment.dial
+        async with probing(dial) as pool:
             address = self._nodes.address(node.process)
             answer = await pool.call(address, request, timeout_s=ANSWER_TIMEOUT_S)
         return Hosted(
@@ -85,7 +140,8 @@ class Hosting:
     async def _ports(self, node: Node) -> dict[str, Port]:
         """What is met at the ports of a broker, but for those that others in its container have."""
         host, _ = split_address(self._nodes.address(node.name))
-        others = [self._nodes.node(name).port for name in self._nodes.on(node.process)]
+        names = [name for name in self._nodes.on(node.process) if name != node.name]
+        others = [self._nodes.node(name).port for name in names]
         taken = {port + by for port in others for by in OWN_PORTS.values()}
         found = {}
         for name, by in OWN_PORTS.items():

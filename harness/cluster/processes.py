@@ -65,6 +65,7 @@ class Nodes:
         self._paused = dict.fromkeys(self.processes, False)
         self._excused: set[str] = set()
         self._tampered: set[str] = set()  # until their stores are removed
+        self.removed: set[str] = set()  # brokers that their containers ended, and went on
         self._copied: set[str] = set()  # others got copies of their stores; until these go
 
     def node(self, name: str) -> Node:
@@ -133,7 +134,7 @@ class Nodes:
         return all(self._target.follows_address(each) for each in known)
 
     def running(self, node: str) -> bool:
-        return self._wanted[self.process(node)]
+        return self._wanted[self.process(node)] and node not in self.removed
 
     def paused(self, node: str) -> bool:
         return self._paused[self.process(node)]
@@ -183,7 +184,7 @@ class Nodes:
         """What is met at all ports of a node's process, by whom they belong to."""
         process = self.process(node)
         names = dict.fromkeys((process, *self.on(process)))
-        return {name: await self.port(name) for name in names}
+        return {name: await self.port(name) for name in names if name not in self.removed}
 
     def _seen(self, node: str, status: ProcessStatus, ports: dict[str, Port]) -> dict[str, Any]:
         """What a proof shows of a process: of several ports the one that is not as the first."""
@@ -294,6 +295,7 @@ class Nodes:
             await self.spawn(node)
             self._paused[process] = False
             self._excused.discard(process)
+            self.removed.difference_update(self.on(process))
         self._wanted[process] = True
 
         async def settled() -> bool:
@@ -308,7 +310,7 @@ class Nodes:
     # Held and let go.
 
     async def pause(self, node: str) -> Proof:
-        if not self.running(node):
+        if not self._wanted[self.process(node)]:
             return Proof(False, {"reason": "it was down"})
         if await self.ended_excused(node):
             ended = self._by_itself(node, await self.status(node))

@@ -475,6 +475,19 @@ class HostingBrokers(Protocol):
         """Have it removed (903). Raises as `add_broker`."""
         ...
 
+    def removed(self, node: str) -> bool:
+        """Whether a fault has removed a broker, and its container has not started since."""
+        ...
+
+    async def remove(self, node: str) -> Proof:
+        """Remove a broker that others use; prove it: no name server that answers lists it, and its
+        ports refuse."""
+        ...
+
+    async def add(self, node: str) -> Proof:
+        """Add it again, on its store; prove it: its ports answer."""
+        ...
+
 
 @runtime_checkable
 class Levelled(Protocol):

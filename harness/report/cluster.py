@@ -7,7 +7,7 @@ change are JSON in an attribute, put into the page as text.
 """
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import hypot
 from typing import TypeVar
@@ -27,6 +27,7 @@ from maxq.histories.fault_facts import GONE
 PX = 420  # width of the picture; it is scaled to its place
 LINE_MAX, LINES_MAX = 4, 3  # nodes of a line; lines of brokers that are drawn
 BOX, TALL, GAP, ROWS_GAP, HEAD = 94, 42, 10, 32, 7  # px; of an arrow's head
+FRAME = 5  # px of a container around its brokers
 CHANGES_MAX = 600  # of one part of the picture
 WORDS_MAX, MEMBERS_MAX = 60, 4
 # In the order of `data-as`; the script has the same list.
@@ -41,9 +42,11 @@ V = TypeVar("V", str, int)
 
 
 class Drawn(msgspec.Struct, frozen=True, kw_only=True):
-    """What is drawn where: each node's place, lines of words between rows, the height."""
+    """What is drawn where: each node's place, frames around who shares a process, lines of words
+    between rows, the height."""
 
     places: Mapping[str, Place]
+    frames: Mapping[str, tuple[float, float, float]]  # px: of a container its middle, top, bottom
     headings: Sequence[tuple[str, float]]  # what stands over a row, or a broker set, and where
     height: float
     left_out: int
@@ -79,10 +82,11 @@ def picture(
         for node in nodes if node.name in laid.places
     ]  # fmt: skip
     heads = [_heading(time, now, name, y, sets) for name, y in laid.headings]
+    frames = [_frame(name, *place) for name, place in laid.frames.items()]
     left = f"; {laid.left_out} more nodes are not drawn" if laid.left_out else ""
     return el(
         "figure",
-        el("svg", cuts(time, now, done.bands, laid.places), boxes, heads, class_="cluster",
+        el("svg", frames, cuts(time, now, done.bands, laid.places), boxes, heads, class_="cluster",
            viewBox=f"0 0 {PX} {laid.height:g}", role="img",
            aria_label=f"the cluster at {seconds(at_ns)}"),
         el("figcaption", "The cluster at ", el("b", seconds(at_ns, 10_000_000), id="when"),
@@ -92,7 +96,8 @@ def picture(
 
 
 def layout(nodes: Sequence[Node], about: Sequence[str]) -> Drawn:
-    """Name servers above, controllers below them, then each broker set."""
+    """Name servers above, controllers below them, then each broker set; who shares a process stands
+    one below the other."""
     brokers = [n for n in nodes if n.role is Role.BROKER and not n.spare]
     sets: dict[str, list[Node]] = {}
     for node in brokers:
@@ -108,22 +113,75 @@ def layout(nodes: Sequence[Node], about: Sequence[str]) -> Drawn:
         for role in (Role.NAMESRV, Role.CONTROLLER)
     ]
     rows += [(name, each) for name, each in sets.items() if name in kept]
+    shown = [n for n in brokers if n.broker_set in kept]
+    columns = _columns(shown)
     places: dict[str, Place] = {}
     headings: list[tuple[str, float]] = []
     y = 12.0
     for name, row in ((name, row) for name, row in rows if row):
         headings.append((name, y))
-        for at in range(0, len(row), LINE_MAX):
-            line = row[at : at + LINE_MAX]
+        for at, line in enumerate(_lines(row, columns)):
             y += TALL / 2 + (6 if at == 0 else GAP)
-            gap = (PX - len(line) * BOX) / (len(line) + 1)
-            for n, node in enumerate(line):
-                places[node.name] = (gap + BOX / 2 + n * (BOX + gap), y)
+            places.update((node.name, (x, y)) for node, x in line)
             y += TALL / 2
         y += ROWS_GAP
     ordinary = [n for n in nodes if not n.spare]
-    return Drawn(places=places, headings=headings, height=y - ROWS_GAP + 18,
+    return Drawn(places=places, frames=_frames(shown, places) if columns else {},
+                 headings=headings, height=y - ROWS_GAP + 18,
                  left_out=len(ordinary) - len(places))  # fmt: skip
+
+
+def _columns(brokers: Sequence[Node]) -> Sequence[str]:
+    """The processes of brokers, each with a column of its own: containers first, as they are named.
+    None where no broker is in one, or there are too many."""
+    inside = sorted({n.container for n in brokers if n.container})
+    found = (*inside, *(n.name for n in brokers if not n.container))
+    return found if inside and len(found) <= LINE_MAX else ()
+
+
+def _lines(row: Sequence[Node], columns: Sequence[str]) -> list[list[tuple[Node, float]]]:
+    """The lines of a row, with the middle (px) of each node."""
+    if not columns or not row[0].broker_set:
+        lines = [row[at : at + LINE_MAX] for at in range(0, len(row), LINE_MAX)]
+        return [[(node, _x(n, len(line))) for n, node in enumerate(line)] for line in lines]
+    there = Counter[str]()
+    found: list[list[tuple[Node, float]]] = []
+    for node in row:
+        at = there[node.process]
+        there[node.process] += 1
+        found += [[]] if at == len(found) else []
+        found[at].append((node, _x(columns.index(node.process), len(columns))))
+    return found
+
+
+def _x(n: int, of: int) -> float:
+    """The middle (px) of the n-th box of so many in a line."""
+    gap = (PX - of * BOX) / (of + 1)
+    return gap + BOX / 2 + n * (BOX + gap)
+
+
+def _frames(
+    brokers: Sequence[Node], places: Mapping[str, Place]
+) -> dict[str, tuple[float, float, float]]:
+    """Of each container its middle, its top and its bottom."""
+    found = {}
+    for name in sorted({n.container for n in brokers if n.container}):
+        within = [places[n.name] for n in brokers if n.container == name]
+        ys = [y for _, y in within]
+        found[name] = (within[0][0], min(ys) - TALL / 2 - FRAME, max(ys) + TALL / 2 + FRAME)
+    return found
+
+
+def _frame(name: str, x: float, top: float, bottom: float) -> Html:
+    """A container around its brokers, which are one process."""
+    wide = BOX + 2 * FRAME
+    return el(
+        "g",
+        el("title", f"container {name}: its brokers are one process"),
+        el("rect", x=x - wide / 2, y=top, width=wide, height=bottom - top, rx=7),
+        el("text", f"container {name}", x=x, y=bottom + 8, class_="who"),
+        class_="frame",
+    )
 
 
 # A node.

@@ -31,7 +31,13 @@ from maxq.harness.targets.rocketmq.releases import (
     lacks_ids,
 )
 from maxq.histories.aliases import THEN
-from maxq.histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE, TRIM
+from maxq.histories.fault_facts import (
+    CHANGE_ADDRESS,
+    POWER_LOSS,
+    REMOVE_BROKER,
+    REPLACE_RELEASE,
+    TRIM,
+)
 from maxq.histories.observed import ROUTE_NS
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
@@ -73,7 +79,7 @@ PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
     "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address",
     "slaves-away-kill", "slaves-away-power",
-    "reset-connections", "write-permission", "none",
+    "reset-connections", "write-permission", REMOVE_BROKER, "none",
 )  # fmt: skip
 # The faults in which machines lose their power.
 POWER_FAULTS = frozenset(("power", "slaves-away-power"))

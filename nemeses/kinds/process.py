@@ -106,7 +106,7 @@ async def restart(cluster: Killable, node: str) -> Proof:
 
 
 def _down(stage: Stage, args: Args) -> Fit:
-    return lambda node: not stage.up(node) and stage.writable(node)
+    return lambda node: not (stage.up(node) or stage.removed(node)) and stage.writable(node)
 
 
 def _stoppable(stage: Stage, args: Args) -> Fit:

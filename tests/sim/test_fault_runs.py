@@ -25,8 +25,10 @@ TRIO: dict[str, Any] = {
     "profile": "P-SAFE",
 }
 AWAY = ("slaves-away-kill", "slaves-away-power")  # half a minute a round
-# Without those that need an operator's repair, or another release, which no simulated node has.
-SINGLE = sorted(set(fault_names()) - {NO_FAULT, "damage", "replace-release", *AWAY})
+# Without those that need an operator's repair, another release, which no simulated node has, or a
+# container.
+NOT_HERE = {NO_FAULT, "damage", "replace-release", "remove-broker", *AWAY}
+SINGLE = sorted(set(fault_names()) - NOT_HERE)
 THREE = ("kill", "partition", "change-address")
 BEGINS = {
     "power": "power-loss",

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from maxq.checkers.evidence.faults import faults
 from maxq.harness.cli.given.asked import asked_from
 from maxq.harness.run.stored_run import run_test
 from maxq.histories.op import Op
@@ -54,12 +55,16 @@ def test_brokers_are_added_and_removed_while_containers_are_killed(
     tmp_path: Path, mode: str
 ) -> None:
     given = {**GIVEN, "layout": "crossed-2", "mode": mode, "workload": ("queue", "containers")}
-    given |= {"nemesis": ("kill",), "time_limit": 30_000_000_000}
+    given |= {"nemesis": ("kill", "remove-broker"), "time_limit": 30_000_000_000}
     judged = run_test(asked_from(given), tmp_path, quiet=True)
 
     assert judged.results.valid is True
     assert (judged.stored.path / ORACLE).read_bytes() == b""
     assert {"B1", "B2", "B3", "B4", "B5"} <= set(judged.results.of("kept"))
+    acts = faults(judged.stored.history)
+    assert [act for act in acts if not act.holds] == []
+    for f in ("remove-broker", "add-broker"):
+        assert {len(act.nodes) for act in acts if act.f == f} == {1}, "a broker goes alone"
 
 
 @pytest.mark.parametrize(
@@ -71,6 +76,7 @@ def test_brokers_are_added_and_removed_while_containers_are_killed(
         ({"layout": "mixed", "releases": (("b0-1", "5.5.0"),)}, "--layout runs one target: not"),
         ({"layout": "mixed", "nemesis": ("replace-release",)}, "replace-release is not for"),
         ({"workload": ("containers",)}, "--workload containers needs --layout: crossed-2,"),
+        ({"nemesis": ("remove-broker",)}, "--nemesis remove-broker needs --layout: crossed-2,"),
     ],
 )
 def test_what_containers_cannot_do_is_refused(more: dict[str, Any], why: str) -> None:

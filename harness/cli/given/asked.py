@@ -37,6 +37,7 @@ from maxq.harness.targets.rocketmq.releases import (
     release_of,
 )
 from maxq.harness.targets.settings_files import why_left_out
+from maxq.histories.fault_facts import REMOVE_BROKER
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
@@ -233,6 +234,8 @@ def _take_layout(known: dict[str, Any], *, pair: bool) -> None:
     layout: Layout = known.get("layout") or ""
     if not layout and "containers" in known["workload"]:
         raise ValueError(f"--workload containers needs --layout: {', '.join(sorted(LAYOUTS))}")
+    if not layout and REMOVE_BROKER in known["nemesis"]:
+        raise ValueError(f"--nemesis {REMOVE_BROKER} needs --layout: {', '.join(sorted(LAYOUTS))}")
     if not layout:
         return
     sets, replicas, _ = LAYOUTS[layout]

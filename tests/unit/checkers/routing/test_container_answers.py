@@ -112,3 +112,26 @@ def test_who_is_in_no_container_with_the_guest_may_come_and_go() -> None:
     """Such as a spare broker of the workload registration."""
     asked = Asked().add(listed={"n0": [*SET, "g0", "r0", "b9-0"]}).remove(listed={"n0": list(SET)})
     assert asked.found == []
+
+
+@pytest.mark.parametrize("apart_s", [0, 2, 18, 22])
+def test_who_comes_back_to_a_name_server_may_be_missing_for_as_long_as_a_recovery_takes(
+    apart_s: int,
+) -> None:
+    """After its address changed, or it was paused or away."""
+    asked = Asked().add()
+    asked.r.fault("change-address", n0=True)
+    asked.r.fault("restore-address", n0=True)
+    for _ in range(apart_s // 2):  # each of its two operations is a second
+        asked.r.op("fail", 5, "poll", [0, None], [0, None])
+    asked.add(1).remove(listed={"n0": ["b0-0"]})
+    assert asked.found == ([("B5", "neighbour-unlisted")] if apart_s > 20 else [])
+
+
+def test_a_neighbour_that_is_removed_takes_no_guest_along() -> None:
+    asked = Asked().add()
+    asked.r.fault("remove-broker", **{"b1-1": True})
+    assert asked.remove(listed={"n0": ["b0-0"]}).found == []
+    asked.r.fault("add-broker", **{"b1-1": True})
+    assert asked.add().remove().found == []
+    assert "B7" not in asked.kept

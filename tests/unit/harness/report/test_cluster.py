@@ -2,11 +2,13 @@
 
 import re
 
+import pytest
 from report_evidence import SECOND_NS, call, numbered
 
-from maxq.harness.contracts.target import Topology, plan
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.target import LAYOUTS, Layout, Topology, plan
 from maxq.harness.report.bands import actions
-from maxq.harness.report.cluster import arrow, layout, picture, value_at
+from maxq.harness.report.cluster import BOX, arrow, layout, picture, value_at
 from maxq.harness.report.lanes import lanes
 from maxq.harness.report.timescale import TimeScale
 from maxq.histories.history import History
@@ -85,6 +87,23 @@ def test_of_many_brokers_those_of_the_findings_are_drawn() -> None:
     laid = layout(many, ["b40-1"])
     assert {"n0", "c0", "b40-0", "b40-1", "b40-2", "b0-0"} <= set(laid.places)
     assert laid.left_out == len(many) - len(laid.places) > 100
+
+
+@pytest.mark.parametrize("layout_name", sorted(LAYOUTS))
+def test_who_shares_a_process_has_one_frame_which_holds_nobody_else(layout_name: Layout) -> None:
+    sets, replicas, _ = LAYOUTS[layout_name]
+    laid_out = Topology(namesrvs=1, controllers=0, broker_sets=sets or 2, replicas=replicas or 2,
+                        layout=layout_name)  # fmt: skip
+    nodes = plan(laid_out)
+    laid = layout(nodes, [])
+
+    assert laid.left_out == 0
+    assert len({*laid.places.values()}) == len(laid.places)
+    assert {*laid.frames} == {n.container for n in nodes if n.container}
+    for name, (middle, top, bottom) in laid.frames.items():
+        for node in (n for n in nodes if n.role is Role.BROKER):
+            x, y = laid.places[node.name]
+            assert (abs(x - middle) < BOX and top < y < bottom) == (node.container == name)
 
 
 def asked(*members: int) -> list[Op]:

@@ -167,6 +167,8 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
         "remove-epochs",
         "wipe-write",
         "add-write",
+        "remove-broker",
+        "add-broker",
         "read-log",
         *TAMPERS,
     }

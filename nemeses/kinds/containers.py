@@ -1,0 +1,56 @@
+"""Brokers that operators remove from containers that run, and add again (RIP-31).
+
+remove-broker  the container ends a broker (903) and goes on: no name server that answers lists it,
+               and its ports refuse
+add-broker     the container starts it again on its store (902)
+
+The brokers beside it serve on. A container that starts has all brokers of its file, so a `start`
+after a kill brings back who had been removed. Source: docs/spec/acting-master.md 2.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from maxq.harness.contracts.cluster import HostingBrokers, Part
+from maxq.histories.fault_facts import ADD_BROKER, REMOVE_BROKER
+from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
+from maxq.nemeses.kinds.process import DOWN_S, held, one_of
+from maxq.nemeses.stage import Stage
+
+STRUCK: tuple[Part, ...] = ("master", "slave")
+
+
+def _inside(stage: Stage, args: Args) -> Fit:
+    return lambda n: bool(stage.nodes[n].container) and stage.up(n) and not stage.paused(n)
+
+
+def _outside(stage: Stage, args: Args) -> Fit:
+    """Who was removed from a container that answers."""
+
+    def fits(node: str) -> bool:
+        return stage.removed(node) and not stage.paused(node)
+
+    return fits
+
+
+def _rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
+    parts, holds = drawing.bag(STRUCK), drawing.holds(DOWN_S)
+    while True:
+        yield held(Step(REMOVE_BROKER, who=one_of(parts)), ADD_BROKER, holds.next())
+
+
+REMOVAL = Kind(
+    name=REMOVE_BROKER,
+    about="a container ends one of its brokers, goes on, and starts it again (RIP-31)",
+    acts=(
+        ActKind(
+            f=REMOVE_BROKER, needs=frozenset(), fit=_inside, alone=True,
+            do=on_each(HostingBrokers, lambda cluster, args: cluster.remove, alone=True),
+        ),
+        ActKind(
+            f=ADD_BROKER, needs=frozenset(), fit=_outside, back=True, alone=True,
+            do=on_each(HostingBrokers, lambda cluster, args: cluster.add, alone=True),
+        ),
+    ),
+    rounds=_rounds,
+    asked_only=True,
+)  # fmt: skip
