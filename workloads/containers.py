@@ -78,7 +78,7 @@ class Operator:
 
 def containers_workload(cluster: Cluster) -> Workload:
     """Make the workload of a cluster, a thread for each guest."""
-    guests = tuple(node.name for node in cluster.nodes if node.spare and node.container)
+    guests = tuple(node.name for node in cluster.nodes if node.guest)
 
     def client(thread: int) -> Client:
         return Operator(cluster)

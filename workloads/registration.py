@@ -178,7 +178,7 @@ def registration_workload(
         applicants: threads that apply for ids.
         capabilities: of the environment; without `CHANGE_ADDRESS` no address changes.
     """
-    spares = tuple(n.name for n in cluster.nodes if n.spare)
+    spares = tuple(n.name for n in cluster.nodes if n.spare and not n.guest)
 
     def client(thread: int) -> Client:
         if thread < len(spares):

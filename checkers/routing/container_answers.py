@@ -17,6 +17,7 @@ Source: RIP-31; docs/spec/acting-master.md 2. Claims: B1 to B7.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -112,26 +113,27 @@ def _request(history: History, op: Op) -> Request:
 def _judge(history: History, settle_ns: int) -> Case:
     acts = [act for act in faults(history) if act.kind != "question"]
     times, case = Undisturbed(acts), Case(counts={"requests": 0})
+    settled = partial(_settled, settle_ns)
     judged, asked = defaultdict[str, int](int), requests_of(history)
     answers = [r.said for every in asked.values() for r in every if r.said is not None]
     namesrvs = frozenset(ns for said in answers for ns in said.listed)
     for name, requests in sorted(asked.items()):
         case.counts["requests"] += len(requests)
         guest, beside = Guest(), _beside(requests)
+        known = times.of(namesrvs, beside)
         ends = [act for act in acts if beside.intersection(act.nodes) and _may_end(act)]
         for request in requests:
             guest = _after_acts(guest, ends, request)
-            quiet = _quiet(times.of(beside), request) and _settled(
-                times.of(namesrvs), request, request.at, settle_ns
-            )
+            quiet = _quiet(times.of(beside | namesrvs), request) and settled(known, request)
+            if quiet and _fails(guest, request):
+                # Whoever it needs may have kept it: controllers too, who are in no answer.
+                quiet = settled(times.of(times.named), request)
             if request.said is not None and quiet:
                 for claim, found in _broken(name, guest, request, request.said):
                     judged[claim] += 1
                     case.found += [] if found is None else [found]
                 before = guest.seen
-                if before is not None and _settled(
-                    times.of(namesrvs), before, request.at, settle_ns
-                ):
+                if before is not None and settled(known, before, request.at):
                     for found in _unlisted(times, name, before, request, request.said):
                         judged["B5"] += 1
                         case.found += [] if found is None else [found]
@@ -158,12 +160,20 @@ def _quiet(times: Spans, request: Request) -> bool:
     return span is not None and span.holds(request.begun, request.at)
 
 
-def _settled(times: Spans, first: Request, until: int, settle_ns: int) -> bool:
-    """Whether nothing happened to them from so long before a request until an operation."""
+def _settled(settle_ns: int, times: Spans, first: Request, until: int = -1) -> bool:
+    """Whether nothing happened to them from so long before a request until its end, or until a
+    later operation."""
     span = times.at(first.begun)
-    if span is None or not span.holds(first.begun, until):
+    if span is None or not span.holds(first.begun, max(first.at, until)):
         return False
     return span.at < 0 or first.begun_ns - span.at_ns >= settle_ns
+
+
+def _fails(guest: Guest, request: Request) -> bool:
+    """Whether it is an addition that did not come about, of who can be added."""
+    said = request.said
+    adds = request.f == ADD_BROKER and not guest.there
+    return adds and said is not None and said.code != SUCCESS and said.clash is None
 
 
 def _after_acts(guest: Guest, ends: Sequence[Fault], request: Request) -> Guest:

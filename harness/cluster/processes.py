@@ -477,7 +477,7 @@ class Nodes:
         """What has become of every node that should run: who has ended by himself, with his exit
         code, and why he may have; who runs and does not answer at his port."""
         crashed = await self.crashed()
-        guests = [n.name for n in self.all if n.spare and n.container]  # they come and go
+        guests = [n.name for n in self.all if n.guest]  # they come and go
         running = [n.name for n in self.all if self.running(n.name) and n.name not in guests]
         wanted = [name for name in running if name not in crashed]
         met_at = {name: await self.port(name) for name in wanted if not self.paused(name)}

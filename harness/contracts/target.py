@@ -97,6 +97,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         return self.container or self.name
 
     @property
+    def guest(self) -> bool:
+        """Whether it is a spare that its container adds and removes."""
+        return self.spare and bool(self.container)
+
+    @property
     def replica(self) -> int:
         """Which of its set's; 0 of what is no broker."""
         return int(self.name.rpartition("-")[2]) if "-" in self.name else 0

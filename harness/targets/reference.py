@@ -145,7 +145,7 @@ def properties(
     elif settings.alone and node.role is Role.BROKER:
         found = {k: v for k, v in found.items() if k not in OF_CONTROLLERS} | ALONE
     found |= _set_for(node.name, settings)
-    if node.spare and node.container:
+    if node.guest:
         return {**found, "minInSyncReplicas": "1", "inSyncReplicas": "1"}  # it is alone
     if node.container and "minInSyncReplicas" in found:  # or a container refuses the file
         return {"inSyncReplicas": found["minInSyncReplicas"], **found}

@@ -20,14 +20,20 @@ STRUCK: tuple[Part, ...] = ("master", "slave")
 
 
 def _inside(stage: Stage, args: Args) -> Fit:
-    return lambda n: bool(stage.nodes[n].container) and stage.up(n) and not stage.paused(n)
+    """Who is in a container; on a disk that takes nothing it could not end in good order."""
+
+    def fits(node: str) -> bool:
+        awake = stage.up(node) and stage.writable(node) and not stage.paused(node)
+        return awake and bool(stage.nodes[node].container)
+
+    return fits
 
 
 def _outside(stage: Stage, args: Args) -> Fit:
     """Who was removed from a container that answers."""
 
     def fits(node: str) -> bool:
-        return stage.removed(node) and not stage.paused(node)
+        return stage.removed(node) and stage.writable(node) and not stage.paused(node)
 
     return fits
 

@@ -76,8 +76,8 @@ class Buckets:
         self._refuse_what_does_not_fit()
         found: OfTasks = {name: {} for name in self._tasks}
         for file, said in zip(self._files, self._said, strict=True):
-            self._memory()  # has what is free given back
             for name, task in self._tasks.items():
+                self._memory()  # has what is free given back
                 collected = Collected({name: task})
                 for at in said[name].begins:
                     file.seek(at)

@@ -82,6 +82,7 @@ def judge_batches(
         if isinstance(ask, Reread):
             return timed or reading
         begins(named(ask))
+        memory()  # has what is free given back: a step leaves behind what it read
         return _answer(reading, ask, memory, begins)
 
     with without_cycles():  # a quarter of the time of a large history
