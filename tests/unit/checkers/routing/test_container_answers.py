@@ -46,6 +46,11 @@ class Asked:
         self.there = False
         return self
 
+    def later(self, seconds: int) -> "Asked":
+        for _ in range(seconds // 2):  # each of its two operations is a second
+            self.r.op("fail", 5, "poll", [0, None], [0, None])
+        return self
+
     @property
     def found(self) -> list[tuple[str, str]]:
         verdict = Containers().check(History(self.r.ops), Context())
@@ -79,7 +84,7 @@ def test_what_is_right_is_kept() -> None:
         (Asked().add().remove(listed={"n0": ["b0-0"]}), ("B5", "neighbour-unlisted")),
         (Asked().add(1, clash="fast", ports={"main": "open"}), ("B6", "failed-add-remains")),
         (Asked().add(1, clash="fast").add(1), ("B6", "no-room-after-failure")),
-        (Asked().add().ended().add(1), ("B7", "added-survives")),
+        (Asked().add().ended().later(22).add(1), ("B7", "added-survives")),
         (Asked().add().ended().remove(), ("B7", "added-survives")),
         (Asked().add().ended("power-loss").remove(), ("B7", "added-survives")),
     ],
@@ -122,10 +127,17 @@ def test_who_comes_back_to_a_name_server_may_be_missing_for_as_long_as_a_recover
     asked = Asked().add()
     asked.r.fault("change-address", n0=True)
     asked.r.fault("restore-address", n0=True)
-    for _ in range(apart_s // 2):  # each of its two operations is a second
-        asked.r.op("fail", 5, "poll", [0, None], [0, None])
-    asked.add(1).remove(listed={"n0": ["b0-0"]})
+    asked.later(apart_s).add(1).remove(listed={"n0": ["b0-0"]})
     assert asked.found == ([("B5", "neighbour-unlisted")] if apart_s > 20 else [])
+
+
+def test_an_addition_may_fail_while_those_whom_it_needs_come_back() -> None:
+    for node in ("c0", "n0", "b0-0"):
+        asked = Asked()
+        asked.r.fault("pause", **{node: True})
+        asked.r.fault("resume", **{node: True})
+        assert asked.add(1, there=True).found == []
+        assert asked.remove().later(22).add(1).found == [("B3", "added-in-name-only")]
 
 
 def test_a_neighbour_that_is_removed_takes_no_guest_along() -> None:
