@@ -113,6 +113,7 @@ def _request(history: History, op: Op) -> Request:
 def _judge(history: History, settle_ns: int) -> Case:
     acts = [act for act in faults(history) if act.kind != "question"]
     times, case = Undisturbed(acts), Case(counts={"requests": 0})
+    cuts = Undisturbed(act for act in acts if act.cuts)
     settled = partial(_settled, settle_ns)
     judged, asked = defaultdict[str, int](int), requests_of(history)
     answers = [r.said for every in asked.values() for r in every if r.said is not None]
@@ -120,7 +121,7 @@ def _judge(history: History, settle_ns: int) -> Case:
     for name, requests in sorted(asked.items()):
         case.counts["requests"] += len(requests)
         guest, beside = Guest(), _beside(requests)
-        known = times.of(namesrvs, beside)
+        known, heard = times.of(namesrvs, beside), cuts.of(beside | namesrvs, cuts.named)
         ends = [act for act in acts if beside.intersection(act.nodes) and _may_end(act)]
         for request in requests:
             guest = _after_acts(guest, ends, request)
@@ -129,14 +130,17 @@ def _judge(history: History, settle_ns: int) -> Case:
                 # Whoever it needs may have kept it: controllers too, who are in no answer.
                 quiet = settled(times.of(times.named), request)
             if request.said is not None and quiet:
-                for claim, found in _broken(name, guest, request, request.said):
-                    judged[claim] += 1
-                    case.found += [] if found is None else [found]
+                # Who has lost its group, or its controllers, leaves name servers by itself.
                 before = guest.seen
-                if before is not None and settled(known, before, request.at):
-                    for found in _unlisted(times, name, before, request, request.said):
-                        judged["B5"] += 1
-                        case.found += [] if found is None else [found]
+                calm = before is not None and all(
+                    settled(each, before, request.at) for each in (known, heard)
+                )
+                found = [*_broken(name, guest, request, request.said, calm=calm)]
+                if before is not None and calm:
+                    found += _unlisted(times, name, before, request, request.said)
+                for claim, wrong in found:
+                    judged[claim] += 1
+                    case.found += [] if wrong is None else [wrong]
             guest = _after(guest, request)
     case.judged = dict(judged)
     return case
@@ -206,14 +210,15 @@ def _after(guest: Guest, request: Request) -> Guest:
 
 
 def _broken(
-    name: str, guest: Guest, request: Request, said: _Answered
+    name: str, guest: Guest, request: Request, said: _Answered, *, calm: bool
 ) -> Iterator[tuple[str, Found | None]]:
-    """Each claim that a request could show broken, with what it found."""
+    """Each claim that a request could show broken, with what it found; `calm`: nothing but it can
+    have taken anybody off the name servers' lists since the request before."""
     adds, done = request.f == ADD_BROKER, said.code == SUCCESS
     if guest.there is None:
         return
     if adds and guest.there:
-        yield "B1", _twice(name, guest, request, said)
+        yield "B1", _twice(name, guest, request, said, calm=calm)
     elif adds and said.clash is not None:
         if not done:
             yield "B6", _residue(name, request, said)
@@ -262,7 +267,9 @@ def _added(
         yield "B3", _found(("B3", "added-in-name-only"), name, request, why)
 
 
-def _twice(name: str, guest: Guest, request: Request, said: _Answered) -> Found | None:
+def _twice(
+    name: str, guest: Guest, request: Request, said: _Answered, *, calm: bool
+) -> Found | None:
     """An addition of who is there: refused, and nothing changes."""
     first = -1 if guest.seen is None else guest.seen.at
     if said.code == SUCCESS:
@@ -270,7 +277,7 @@ def _twice(name: str, guest: Guest, request: Request, said: _Answered) -> Found 
         return _found(("B1", "added-twice"), name, request, why, first)
     before = {} if guest.seen is None or guest.seen.said is None else guest.seen.said.listed
     gone = [ns for ns, nodes in sorted(said.listed.items())
-            if name in before.get(ns, ()) and name not in nodes]  # fmt: skip
+            if calm and name in before.get(ns, ()) and name not in nodes]  # fmt: skip
     silent = said.clash is None and any(met != OPEN for met in said.ports.values())
     if not gone and not silent:
         return None
@@ -309,7 +316,7 @@ def _survivor(name: str, guest: Guest, request: Request, said: _Answered) -> Fou
 
 def _unlisted(
     times: Undisturbed, name: str, before: Request, request: Request, said: _Answered
-) -> Iterator[Found | None]:
+) -> Iterator[tuple[str, Found | None]]:
     """Which neighbours a name server listed at the last request and does not list after this one,
     where nothing happened to them since."""
     if before.said is None:
@@ -322,7 +329,8 @@ def _unlisted(
         gone = [n for n in others if n not in nodes]
         what = "removed" if request.f == REMOVE_BROKER else "added"
         why = f"was to be {what}, and right after it {ns} did not list {listed(gone)} any more"
-        yield _found(("B5", "neighbour-unlisted"), name, request, why, before.at) if gone else None
+        wrong = _found(("B5", "neighbour-unlisted"), name, request, why, before.at)
+        yield "B5", wrong if gone else None
 
 
 def _found(what: tuple[str, str], name: str, request: Request, why: str, before: int = -1) -> Found:
