@@ -6,25 +6,34 @@ and looks at none. Pickles are written and read by our own workers within one jo
 stored. A history that cannot be read is no accident of a task: it comes back as an answer.
 """
 
+import os
 import pickle
 import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
+from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from maxq.checkers.judgement.piecewise.buckets import OfTasks, merged, split, whole
+from maxq.checkers.judgement.piecewise.buckets import Buckets, OfTasks, merged, split, whole
+from maxq.checkers.judgement.piecewise.by_columns import MEMORY
 from maxq.checkers.judgement.piecewise.dealt import Task
-from maxq.checkers.judgement.piecewise.pieces import Collected, Dealer, Said, Surveyor
+from maxq.checkers.judgement.piecewise.memory import Memory, give_back
+from maxq.checkers.judgement.piecewise.pieces import Dealer, Surveyor
 from maxq.histories.columns.rows import Open, Rows
 from maxq.histories.columns.scan import Ints
 from maxq.histories.op import HistoryError, without_cycles
 from maxq.histories.parquet import JUDGED, Files, read_coded
 
-SENT_ROWS = 1 << 19  # of a history, whose answers are sent together
+# Rows of a history whose answers are sent together: ten times as many are held. PySpark writes ten
+# answers for each partition at once, and of more than a hundred partitions a thousand in all.
+SENT_ROWS, AT_ONCE = 1 << 17, 100
+SPOOLED = 1 << 25  # bytes of a run that a partition holds in memory; more of it are in a file
+FOLDERS = "SPARK_LOCAL_DIRS"  # where Spark has its workers keep files
 _NONE = np.zeros(0, np.int64)
 
 
@@ -154,13 +163,14 @@ def _sent(known: Any, partitions: int, blob: bytes) -> Iterator[tuple[int, bytes
     tasks, by_rows = pickle.loads(known.value[part.run])
     dealer = Dealer(tasks, {}, by_rows=by_rows)
     held, rows_held = defaultdict[int, list[Any]](list), 0
+    enough = SENT_ROWS * max(1, partitions // AT_ONCE)
     try:
         with without_cycles():
             for number, rows in part.rows():
                 for partition, said in split(dealer.read(rows), partitions).items():
                     held[partition].append((number, said))
                 rows_held += len(rows)
-                if rows_held >= SENT_ROWS:
+                if rows_held >= enough:
                     yield from _blobs(part.run, held)
                     rows_held = 0
             yield from _blobs(part.run, held)
@@ -175,22 +185,25 @@ def _blobs(run: str, held: dict[int, list[Any]]) -> Iterator[tuple[int, bytes]]:
 
 
 def _judged(known: Any, pieces: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-    """What the keys of a partition come to."""
-    said = defaultdict[str, list[tuple[int, Said]]](list)
-    for _, blob in pieces:
-        found = pickle.loads(blob)
-        if isinstance(found, HistoryError):
-            yield blob
-            return
-        run, more = found
-        said[run] += more
-    answer: dict[str, OfTasks] = {}
-    with without_cycles():
-        for run, pieces_said in said.items():
-            dealt: Dealt = pickle.loads(known.value[run])
-            collected = Collected(dealt.tasks)
-            pieces_said.sort(key=lambda one: one[0], reverse=True)
-            while pieces_said:
-                collected.take(*pieces_said.pop())
-            answer[run] = collected.judged()
-    yield pickle.dumps(answer)
+    """What the keys of a partition come to. One check of a run is held at a time."""
+    said: dict[str, Buckets] = {}
+    with ExitStack() as files, without_cycles():
+        for _, blob in pieces:
+            found = pickle.loads(blob)
+            if isinstance(found, HistoryError):
+                yield blob
+                return
+            run, more = found
+            if run not in said:
+                dealt: Dealt = pickle.loads(known.value[run])
+                folder = os.environ.get(FOLDERS, "").partition(",")[0] or None
+                own = files.enter_context(SpooledTemporaryFile(SPOOLED, dir=folder))
+                said[run] = Buckets(dealt.tasks, [own], _memory)
+            for number, one in more:
+                said[run].take(number, one)
+        yield pickle.dumps({run: of.judged() for run, of in said.items()})
+
+
+def _memory() -> Memory:
+    give_back()
+    return MEMORY

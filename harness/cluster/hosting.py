@@ -59,7 +59,7 @@ class Hosting:
             return await self._remove(node)
 
     def removed(self, node: str) -> bool:
-        return node in self._nodes.removed
+        return node in self._nodes.removed and self._nodes.wanted(node)
 
     async def remove(self, node: str) -> Proof:
         async with self._turn(node):
@@ -86,7 +86,7 @@ class Hosting:
         own = self._nodes.node(node)
         path = self._nodes.config_path(node)
         if clash is not None:
-            there = [name for name in self._nodes.on(own.process) if not self.removed(name)]
+            there = [name for name in self._nodes.on(own.process) if name not in self._nodes.removed]
             if not there:
                 raise NotSent(f"{own.process} has no broker whose port could be wanted")
             neighbour = self._nodes.node(there[0])

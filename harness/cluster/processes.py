@@ -134,7 +134,11 @@ class Nodes:
         return all(self._target.follows_address(each) for each in known)
 
     def running(self, node: str) -> bool:
-        return self._wanted[self.process(node)] and node not in self.removed
+        return self.wanted(node) and node not in self.removed
+
+    def wanted(self, node: str) -> bool:
+        """Whether its process should run."""
+        return self._wanted[self.process(node)]
 
     def paused(self, node: str) -> bool:
         return self._paused[self.process(node)]
@@ -310,7 +314,7 @@ class Nodes:
     # Held and let go.
 
     async def pause(self, node: str) -> Proof:
-        if not self._wanted[self.process(node)]:
+        if not self.wanted(node):
             return Proof(False, {"reason": "it was down"})
         if await self.ended_excused(node):
             ended = self._by_itself(node, await self.status(node))

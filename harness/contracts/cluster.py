@@ -476,7 +476,7 @@ class HostingBrokers(Protocol):
         ...
 
     def removed(self, node: str) -> bool:
-        """Whether a fault has removed a broker, and its container has not started since."""
+        """Whether a fault has removed a broker from a container that should run."""
         ...
 
     async def remove(self, node: str) -> Proof:

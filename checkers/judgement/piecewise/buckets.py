@@ -37,7 +37,7 @@ def buckets_for(rows: int, memory: int) -> int:
 
 
 class Buckets:
-    """What pieces say, in files; to be taken in order, and judged once, a task of a bucket at a
+    """What pieces say, in files; to be taken in any order, and judged once, a task of a bucket at a
     time.
 
     Args:
@@ -60,12 +60,13 @@ class Buckets:
 
     def take(self, number: int, said: Said) -> None:
         """Take the next piece's; `number` is the piece's own."""
-        for bucket, own in split(said, len(self._files)).items():
+        several = len(self._files) > 1
+        for bucket, own in (split(said, len(self._files)) if several else {0: said}).items():
             file, places = self._files[bucket], self._said[bucket]
             for name, alone in _by_task(own):
-                places[name].begins.append(file.tell())
+                begins = file.tell()
                 pickle.dump((number, alone), file, pickle.HIGHEST_PROTOCOL)
-                places[name].size += file.tell() - places[name].begins[-1]
+                places[name].add(number, begins, file.tell())
 
     def judged(self) -> OfTasks:
         """As of `Collected`.
@@ -79,7 +80,7 @@ class Buckets:
             for name, task in self._tasks.items():
                 self._memory()  # has what is free given back
                 collected = Collected({name: task})
-                for at in said[name].begins:
+                for at in said[name].in_order():
                     file.seek(at)
                     collected.take(*pickle.load(file))
                 found[name] = _both(found[name], collected.judged()[name])
@@ -100,8 +101,19 @@ class _Places:
     """Where a file has what is said to a task, and how many bytes that is."""
 
     def __init__(self) -> None:
-        self.begins = array("q")
+        self._numbers, self._begins = array("q"), array("q")
         self.size = 0
+
+    def add(self, number: int, begins: int, ends: int) -> None:
+        """A piece says it here."""
+        self._numbers.append(number)
+        self._begins.append(begins)
+        self.size += ends - begins
+
+    def in_order(self) -> list[int]:
+        """Where it begins, in order of pieces."""
+        order = np.argsort(np.array(self._numbers, np.int64), kind="stable")
+        return [self._begins[n] for n in order.tolist()]
 
 
 def _by_task(said: Said) -> Iterator[tuple[str, Said]]:

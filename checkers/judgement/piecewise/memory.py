@@ -1,6 +1,10 @@
 """How much memory a judgement may take."""
 
+import ctypes
+from contextlib import suppress
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from maxq.histories.op import HistoryError
 
@@ -10,6 +14,14 @@ class Memory(NamedTuple):
 
     aim: int
     most: int
+
+
+def give_back() -> None:
+    """Let the kernel have what libraries keep of memory that nothing uses any more: else it grows
+    with each bucket that is judged."""
+    pa.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):  # another C library has no such function
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class TooLargeError(HistoryError):

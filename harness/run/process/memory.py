@@ -1,13 +1,9 @@
 """How much memory this process has and may take. Bytes."""
 
-import ctypes
 import resource
 from collections.abc import Callable
-from contextlib import suppress
 
-import pyarrow as pa
-
-from maxq.checkers.judgement.piecewise.memory import Memory
+from maxq.checkers.judgement.piecewise.memory import Memory, give_back
 
 WHOLE = 1_536 << 20  # what a judgement aims at where nobody says how much
 LEAST = 700_000_000  # what reading one piece of a history takes, with Python and its libraries
@@ -25,14 +21,6 @@ def memory_free() -> int:
     with open("/proc/meminfo", "rb") as file:
         known = dict(line.split(b":", 1) for line in file)
     return int(known[b"MemAvailable"].split()[0]) << 10
-
-
-def give_back() -> None:
-    """Let the kernel have what libraries keep of memory that nothing uses any more: else it grows
-    with each bucket that is judged."""
-    pa.default_memory_pool().release_unused()
-    with suppress(OSError, AttributeError):  # another C library has no such function
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def within(limit: int) -> Callable[[], Memory]:
