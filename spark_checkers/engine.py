@@ -29,7 +29,7 @@ from maxq.spark_checkers.jobs import Dealt, Look, Part, deal, each, looked_at, s
 from maxq.spark_checkers.session import failures
 
 TASKS_A_CORE = 4
-ROWS_A_PARTITION = 500_000
+ROWS_A_PARTITION, PARTITIONS_MAX = 500_000, 128  # a task that sends holds a megabyte for each
 
 
 class Table(NamedTuple):
@@ -50,7 +50,8 @@ def judge_on(
     """
     tasks = TASKS_A_CORE * context.defaultParallelism
     rows = sum(rows_of(table.path) for table in tables.values())
-    partitions = max(context.defaultParallelism, rows // ROWS_A_PARTITION)
+    enough = min(rows // ROWS_A_PARTITION, PARTITIONS_MAX)
+    partitions = max(context.defaultParallelism, enough)
     with failures():
         return judge_runs(context, tables, tasks=tasks, partitions=partitions, begins=begins)
 

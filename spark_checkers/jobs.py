@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from maxq.checkers.judgement.piecewise.buckets import Buckets, OfTasks, merged, split, whole
+from maxq.checkers.judgement.piecewise.buckets import Buckets, OfTasks, merged, packed, whole
 from maxq.checkers.judgement.piecewise.by_columns import MEMORY
 from maxq.checkers.judgement.piecewise.dealt import Task
 from maxq.checkers.judgement.piecewise.memory import Memory, give_back
@@ -29,9 +29,9 @@ from maxq.histories.columns.scan import Ints
 from maxq.histories.op import HistoryError, without_cycles
 from maxq.histories.parquet import JUDGED, Files, read_coded
 
-# Rows of a history whose answers are sent together: ten times as many are held. PySpark writes ten
-# answers for each partition at once, and of more than a hundred partitions a thousand in all.
-SENT_ROWS, AT_ONCE = 1 << 17, 100
+# Rows of a history whose answers are sent together. About ten times as many
+# are held: PySpark writes ten answers for each partition at once, if they are a megabyte or more.
+SENT_ROWS = 1 << 18
 SPOOLED = 1 << 25  # bytes of a run that a partition holds in memory; more of it are in a file
 FOLDERS = "SPARK_LOCAL_DIRS"  # where Spark has its workers keep files
 _NONE = np.zeros(0, np.int64)
@@ -163,14 +163,13 @@ def _sent(known: Any, partitions: int, blob: bytes) -> Iterator[tuple[int, bytes
     tasks, by_rows = pickle.loads(known.value[part.run])
     dealer = Dealer(tasks, {}, by_rows=by_rows)
     held, rows_held = defaultdict[int, list[Any]](list), 0
-    enough = SENT_ROWS * max(1, partitions // AT_ONCE)
     try:
         with without_cycles():
             for number, rows in part.rows():
-                for partition, said in split(dealer.read(rows), partitions).items():
-                    held[partition].append((number, said))
+                for partition, name, said in packed(number, dealer.read(rows), partitions):
+                    held[partition].append((name, number, said))
                 rows_held += len(rows)
-                if rows_held >= enough:
+                if rows_held >= SENT_ROWS:
                     yield from _blobs(part.run, held)
                     rows_held = 0
             yield from _blobs(part.run, held)
@@ -199,8 +198,8 @@ def _judged(known: Any, pieces: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
                 folder = os.environ.get(FOLDERS, "").partition(",")[0] or None
                 own = files.enter_context(SpooledTemporaryFile(SPOOLED, dir=folder))
                 said[run] = Buckets(dealt.tasks, [own], _memory)
-            for number, one in more:
-                said[run].take(number, one)
+            for of_task in more:
+                said[run].put(0, *of_task)
         yield pickle.dumps({run: of.judged() for run, of in said.items()})
 
 

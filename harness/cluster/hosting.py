@@ -86,7 +86,9 @@ class Hosting:
         own = self._nodes.node(node)
         path = self._nodes.config_path(node)
         if clash is not None:
-            there = [name for name in self._nodes.on(own.process) if name not in self._nodes.removed]
+            there = [
+                name for name in self._nodes.on(own.process) if name not in self._nodes.removed
+            ]
             if not there:
                 raise NotSent(f"{own.process} has no broker whose port could be wanted")
             neighbour = self._nodes.node(there[0])

@@ -60,13 +60,14 @@ class Buckets:
 
     def take(self, number: int, said: Said) -> None:
         """Take the next piece's; `number` is the piece's own."""
-        several = len(self._files) > 1
-        for bucket, own in (split(said, len(self._files)) if several else {0: said}).items():
-            file, places = self._files[bucket], self._said[bucket]
-            for name, alone in _by_task(own):
-                begins = file.tell()
-                pickle.dump((number, alone), file, pickle.HIGHEST_PROTOCOL)
-                places[name].add(number, begins, file.tell())
+        for bucket, name, content in packed(number, said, len(self._files)):
+            self.put(bucket, name, number, content)
+
+    def put(self, bucket: int, name: str, number: int, content: bytes) -> None:
+        """Take what a piece says to one task, as `packed` has it."""
+        file = self._files[bucket]
+        self._said[bucket][name].add(number, file.tell(), len(content))
+        file.write(content)
 
     def judged(self) -> OfTasks:
         """As of `Collected`.
@@ -104,16 +105,23 @@ class _Places:
         self._numbers, self._begins = array("q"), array("q")
         self.size = 0
 
-    def add(self, number: int, begins: int, ends: int) -> None:
+    def add(self, number: int, begins: int, size: int) -> None:
         """A piece says it here."""
         self._numbers.append(number)
         self._begins.append(begins)
-        self.size += ends - begins
+        self.size += size
 
     def in_order(self) -> list[int]:
         """Where it begins, in order of pieces."""
         order = np.argsort(np.array(self._numbers, np.int64), kind="stable")
         return [self._begins[n] for n in order.tolist()]
+
+
+def packed(number: int, said: Said, buckets: int) -> Iterator[tuple[int, str, bytes]]:
+    """What a piece says, pickled, by bucket and task; `number` is the piece's own."""
+    for bucket, own in (split(said, buckets) if buckets > 1 else {0: said}).items():
+        for name, alone in _by_task(own):
+            yield bucket, name, pickle.dumps((number, alone), pickle.HIGHEST_PROTOCOL)
 
 
 def _by_task(said: Said) -> Iterator[tuple[str, Said]]:
