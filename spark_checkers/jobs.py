@@ -29,9 +29,9 @@ from maxq.histories.columns.scan import Ints
 from maxq.histories.op import HistoryError, without_cycles
 from maxq.histories.parquet import JUDGED, Files, read_coded
 
-# Rows of a history whose answers are sent together. About ten times as many
-# are held: PySpark writes ten answers for each partition at once, if they are a megabyte or more.
-SENT_ROWS = 1 << 18
+# What pieces say is sent when it is so many bytes: a few rows, of a whole log, may say much.
+# About ten times as much is held, since PySpark writes ten answers for each partition at once.
+SENT = 1 << 24
 SPOOLED = 1 << 25  # bytes of a run that a partition holds in memory; more of it are in a file
 FOLDERS = "SPARK_LOCAL_DIRS"  # where Spark has its workers keep files
 _NONE = np.zeros(0, np.int64)
@@ -162,16 +162,16 @@ def _sent(known: Any, partitions: int, blob: bytes) -> Iterator[tuple[int, bytes
     part: Part = pickle.loads(blob)
     tasks, by_rows = pickle.loads(known.value[part.run])
     dealer = Dealer(tasks, {}, by_rows=by_rows)
-    held, rows_held = defaultdict[int, list[Any]](list), 0
+    held, size = defaultdict[int, list[Any]](list), 0
     try:
         with without_cycles():
             for number, rows in part.rows():
                 for partition, name, said in packed(number, dealer.read(rows), partitions):
                     held[partition].append((name, number, said))
-                rows_held += len(rows)
-                if rows_held >= SENT_ROWS:
-                    yield from _blobs(part.run, held)
-                    rows_held = 0
+                    size += len(said)
+                    if size >= SENT:
+                        yield from _blobs(part.run, held)
+                        size = 0
             yield from _blobs(part.run, held)
     except HistoryError as error:
         yield 0, pickle.dumps(error)
