@@ -5,15 +5,17 @@ from pathlib import Path
 
 import click
 
+from maxq.harness.cli.given.options import LAYOUT_OPTION
 from maxq.harness.cli.given.param_types import Duration
 from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import MODE, STORE
+from maxq.harness.contracts.target import Layout
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.hunt.hunt import Hunt
-from maxq.harness.experiments.hunt.page import FOLDERS, markdown
+from maxq.harness.experiments.hunt.page import folder_of, markdown
 from maxq.harness.schedule.options import MODES
 from maxq.harness.targets.rocketmq.releases import (
     BACK_ENDS,
@@ -26,7 +28,18 @@ from maxq.histories.store import write_whole
 
 MARKDOWN = "hunt.md"
 FIRST = (
-    *("target", "environment", "mode", "seeds", "jobs", "length", "budget", "table", "again"),
+    *(
+        "target",
+        "environment",
+        "mode",
+        "layout",
+        "seeds",
+        "jobs",
+        "length",
+        "budget",
+        "table",
+        "again",
+    ),
     *("resume", "store"),
 )
 
@@ -35,6 +48,7 @@ FIRST = (
 @click.option("--target", type=Release(), required=True, help="such as rocketmq:5.5.0")
 @ENVIRONMENT
 @MODE
+@LAYOUT_OPTION
 @click.option(
     "--seeds",
     type=click.IntRange(0, 10_000),
@@ -65,6 +79,7 @@ def hunt(
     target: str,
     environment: str,
     mode: str,
+    layout: Layout | None,
     seeds: int,
     jobs: int,
     length: int | None,
@@ -83,7 +98,9 @@ def hunt(
     """
     version = parse(target)
     refuse(version, mode)
-    folder = store.resolve() / FOLDERS[mode]
+    if layout == "one" and mode != MODES[1]:
+        raise click.UsageError("--layout one is for --mode pair")
+    folder = store.resolve() / folder_of(mode, layout or "")
     idle = table or again
     if not resume and not idle:
         (folder / JOURNAL).unlink(missing_ok=True)
@@ -95,6 +112,7 @@ def hunt(
         seeds=seeds,
         length_ms=(length or 0) // 1_000_000,
         base_image=base_image,
+        layout=layout or "",
     )
     if again:
         found.look_again(jobs)

@@ -20,7 +20,7 @@ import msgspec
 
 from maxq.checkers.core.api import Anomaly
 from maxq.checkers.evidence.verdicts import late_harness
-from maxq.harness.contracts.target import Profile
+from maxq.harness.contracts.target import Layout, Profile
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.hunt import run_matrix
 from maxq.harness.experiments.hunt.by_mode import decisions_in, evidence, labels
@@ -58,6 +58,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     beside: int = 1
     base_image: str = ""
     mode: str = MODES[0]
+    layout: Layout = ""
 
     @property
     def matrix(self) -> Matrix:
@@ -79,7 +80,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def script(self) -> Schedule:
         """Its schedule."""
-        return self.matrix.script_for(self.number, self.row, length_ms=self.length_ms)
+        return self.matrix.script_for(
+            self.number, self.row, length_ms=self.length_ms, layout=self.layout
+        )
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,6 +202,7 @@ class Hunt:
         seeds: how many drawn runs behind those of the covering array.
         length_ms: of each run's main part; 0: drawn.
         base_image: of the docker engine.
+        layout: of brokers in containers.
     """
 
     def __init__(
@@ -211,11 +215,12 @@ class Hunt:
         seeds: int = 0,
         length_ms: int = 0,
         base_image: str = "",
+        layout: Layout = "",
     ) -> None:
         self.release = release
         self.environment = environment
         self.capabilities = capabilities_of(environment)
-        self.mode, self.matrix = mode, MATRICES[mode]
+        self.mode, self.matrix, self.layout = mode, MATRICES[mode], layout
         self.of = self.matrix.array_size + seeds
         self._folder = folder
         self._length_ms = length_ms
@@ -250,7 +255,9 @@ class Hunt:
             return ""
         key = number, str(sorted(row.items()))
         if key not in self._digests:
-            script = self.matrix.script_for(number, row, length_ms=self._length_ms)
+            script = self.matrix.script_for(
+                number, row, length_ms=self._length_ms, layout=self.layout
+            )
             self._digests[key] = digest_of(script)
         return self._digests[key]
 
@@ -274,6 +281,7 @@ class Hunt:
             beside=jobs,
             base_image=self._base_image,
             mode=self.mode,
+            layout=self.layout,
         )
 
     def run(self, *, jobs: int, budget_ns: int | None, say: Callable[[str], None]) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from maxq.harness.contracts.target import Layout
 from maxq.harness.experiments.hunt import run_matrix
 from maxq.harness.experiments.hunt.by_mode import decisions_in, evidence_in, without_logs
 from maxq.harness.experiments.hunt.decisions import Decision
@@ -19,12 +20,18 @@ WITHOUT = "without controllers"
 SHOWN_MAX = 20  # of the pairs that were not met
 
 
+def folder_of(mode: str, layout: Layout) -> str:
+    """The folder of such hunts, in the store."""
+    return FOLDERS[mode] + f"-{layout}" * bool(layout)
+
+
 def markdown(hunt: Hunt) -> str:
     """All tables."""
     entries = hunt.entries()
     runs = [e for e in entries if not e.error]
     without = f" {WITHOUT}" if hunt.mode == MODES[1] else ""
-    lines = [f"# The hunt on RocketMQ {hunt.release}{without}", ""]
+    laid = f", brokers in containers ({hunt.layout})" if hunt.layout else ""
+    lines = [f"# The hunt on RocketMQ {hunt.release}{without}{laid}", ""]
     lines += _preface(hunt, entries, runs)
     lines += ["", "## What was run", "", *_table(_run_head(hunt), _by_profile(hunt, runs))]
     lines += [
@@ -174,7 +181,7 @@ def _found(runs: Sequence[Entry]) -> Iterator[list[str]]:
 
 def place(entry: Entry) -> str:
     """A run's folder, as from the folder that was given as the store."""
-    return str(Path(FOLDERS[entry.job.mode], entry.run))
+    return str(Path(folder_of(entry.job.mode, entry.job.layout), entry.run))
 
 
 CAUSES = ("in the logs", "what it does", "in runs", "with its harm", "first in run")

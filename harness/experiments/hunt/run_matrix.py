@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from maxq.harness.contracts.environment import Capability
 from maxq.harness.contracts.keyed_draws import Keyed
-from maxq.harness.contracts.target import Profile
+from maxq.harness.contracts.target import Layout, Profile
 from maxq.harness.sampling.draw import Bounds, draw
 from maxq.harness.sampling.factors import (
     FACTORS,
@@ -33,7 +33,7 @@ from maxq.harness.sampling.pair_factors import pair_values
 from maxq.harness.schedule.format import Act, Schedule
 from maxq.harness.schedule.options import MODES
 from maxq.harness.targets.rocketmq.releases import BACK_ENDS
-from maxq.histories.fault_facts import BUILT_IN, RESET_CONNECTIONS, Effect
+from maxq.histories.fault_facts import BUILT_IN, REMOVE_BROKER, RESET_CONNECTIONS, Effect
 
 BACK_END, PROFILE = "back-end", "profile"
 SLAVE_READ = "slave-read"  # of pairs: whether consumers may read from slaves
@@ -137,16 +137,22 @@ class Matrix:
         dealt = {PROFILE: trial.profile, self.factor: trial.value}
         return possible({**self._values(row), **dealt}, capabilities)
 
-    def script_for(self, number: int, row: Row, *, length_ms: int = 0) -> Schedule:
+    def script_for(
+        self, number: int, row: Row, *, length_ms: int = 0, layout: Layout = ""
+    ) -> Schedule:
         """The schedule of a run, with at most six faults.
 
         Args:
             number: of the run, which keys every draw.
             row: its factors.
             length_ms: of the main part; 0: drawn.
+            layout: of brokers in containers, which are then added and removed as well.
         """
         length = length_ms or Keyed("hunt").between(*self._length_ms, "length", number)
-        return draw(number, row, length_ms=length, bounds=BOUNDS)
+        also, beside = (("containers",), (REMOVE_BROKER,)) if layout else ((), ())
+        return draw(
+            number, row, length_ms=length, bounds=BOUNDS, beside=beside, also=also, layout=layout
+        )
 
     def every_pair(self, capabilities: Collection[Capability]) -> frozenset[Pair]:
         """The pairs that can be met where nothing but these capabilities is there."""

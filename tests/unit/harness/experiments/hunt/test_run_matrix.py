@@ -85,6 +85,14 @@ def test_a_run_has_at_most_six_faults_and_each_of_its_kinds(number: int, matrix:
     assert matrix.script_for(number, row, length_ms=40_000).header.length == 40
 
 
+@pytest.mark.parametrize("matrix", [CONTROLLERS, PAIRS])
+def test_a_hunt_in_containers_adds_and_removes_brokers(matrix: Matrix) -> None:
+    script = matrix.script_for(0, matrix.row_for(0, {}, REAL), layout="crossed-2")
+    assert script.header.options["layout"] == "crossed-2"
+    assert "containers" in script.header.options["workload"]
+    assert {"remove-broker", "add-broker"} <= {act.f for act in script.acts}
+
+
 def test_what_struck_nobody_was_not_met() -> None:
     row = {**USUAL, "crash": "kill", "cut": "in", "whole-stop": "kill", "hang": "pause"}
     struck = Done(at=1.0, nodes={"b0-0": "master"})
