@@ -409,7 +409,7 @@ CLAIMS: tuple[Claim, ...] = (
         timed=True,
         facts=("node-ended", "node-does-not-start"),
         checker="processes",
-        mutants=("killed_broker_stays_down", "trimmed_start_is_zero"),
+        mutants=("killed_broker_stays_down", "removed_stay_removed", "trimmed_start_is_zero"),
     ),
     Claim(
         id="S16",

@@ -41,6 +41,8 @@ CONTAINERS: tuple[Claim, ...] = (
         "Once a container says that it has removed a broker, no name server that answers lists "
         "it, and its ports refuse.",
         "removed_port_answers",
+        "removal_answered_early",
+        "identity_by_id_only",
     ),
     _claim(
         5,
