@@ -20,12 +20,14 @@ import msgspec
 from maxq.checkers.availability.availability import Availability
 from maxq.checkers.availability.service import Service
 from maxq.checkers.core.claims import CLAIMS
+from maxq.harness.contracts.target import Layout
 from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.simulate import SeedResult, run_seed
 from maxq.harness.run import provenance
 from maxq.harness.run.replay import Rate
 from maxq.harness.simulation.oracle.oracle import BROKE
+from maxq.histories.fault_facts import REMOVE_BROKER
 from maxq.reference import mutants
 from maxq.reference.mutants import About
 
@@ -37,6 +39,7 @@ LIVENESS = frozenset(c.id for c in CLAIMS if c.checker in (Availability.name, Se
 KEPT = ("seed", "valid", "found", "oracle", "error", "reached", "source", "cpu_s")
 SURVIVORS = ("never reached", "reached without effect", "unseen")
 WANTED = 0.9
+IN_CONTAINERS: tuple[Layout, ...] = ("crossed-2", "crossed-3")  # by turns, of the family's mutants
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -106,14 +109,13 @@ def catches(result: SeedResult, about: About) -> bool:
 
 
 def names_of(*, pairs: bool) -> list[str]:
-    """The mutants that run in a pair, or those that run with controllers; none of containers, which
-    these runs do not have."""
-    alone = (n for n in mutants.names() if mutants.about(n).family != mutants.CONTAINED)
-    return [name for name in alone if _in_pair(name) == pairs]
+    """The mutants that run in a pair, those of containers among them, or those that run with
+    controllers."""
+    return [name for name in mutants.names() if _in_pair(name) == pairs]
 
 
 def _in_pair(name: str) -> bool:
-    return mutants.about(name).family in mutants.PAIRS
+    return mutants.about(name).family in (*mutants.PAIRS, mutants.CONTAINED)
 
 
 class MutantCampaign:
@@ -222,6 +224,11 @@ class MutantCampaign:
 def run_trial(trial: Trial) -> SeedResult:
     """Run a seed of a mutant."""
     job, seed = trial
+    if mutants.about(job.mutant).family == mutants.CONTAINED:
+        return run_seed(
+            seed, mutant=job.mutant, pairs=True, layout=IN_CONTAINERS[seed % len(IN_CONTAINERS)],
+            also=("containers",), beside=(REMOVE_BROKER,),
+        )  # fmt: skip
     return run_seed(seed, mutant=job.mutant, pairs=_in_pair(job.mutant))
 
 
