@@ -273,8 +273,9 @@ class Kinds(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def starting(self) -> tuple[str, ...]:
-        """The acts that start a node that is down."""
-        return tuple(f for f, of in self._by_heal.items() if any(k.effect == "down" for k in of))
+        """The acts that start the process of a node that is down."""
+        down = (f for f, of in self._by_heal.items() if any(k.effect == "down" for k in of))
+        return tuple(f for f in down if f != ADD_BROKER)
 
     def of(self, f: str) -> FaultFacts | None:
         """The kind that an act begins, or the question that it is; None: it heals, or is
@@ -319,11 +320,11 @@ class Kinds(msgspec.Struct, frozen=True, dict=True):
         return self.effect(f) == effect or any(k.effect == effect for k in self.ended_by(f))
 
     def may_start(self, f: str) -> bool:
-        """Whether an act may start a process: a change of address may be a restart."""
+        """Whether an act may start a node: a change of address may be a restart."""
         facts = self.of(f)
         if facts is not None and facts.effect == "down":
             return facts.passes
-        return f in self.starting or self.concerns(f, "address")
+        return f in (*self.starting, ADD_BROKER) or self.concerns(f, "address")
 
     def loses_unsynced(self, f: str) -> bool:
         """Whether disks lose unsynced data by an act."""

@@ -10,7 +10,7 @@ start of a node killed 2 s before would be too short for an election.
 from collections.abc import Iterable
 
 from maxq.harness.schedule.format import Act
-from maxq.histories.fault_facts import Effect, FaultFacts, Kinds
+from maxq.histories.fault_facts import Effect, Kinds
 
 # What is healed, in order.
 ORDER: tuple[Effect, ...] = ("disk", "slow", "clock", "cut", "held", "address", "degraded", "down")
@@ -24,13 +24,11 @@ def final_heals(acts: Iterable[Act], kinds: Kinds) -> list[str]:
         kinds: their facts.
     """
     names = [act.f for act in acts if not act.args.get("stays")]
-    asked = [facts for f in names for facts in (kinds.of(f), *kinds.ended_by(f)) if facts]
-    found: dict[str, FaultFacts] = {}
-    for facts in asked:
-        for heal in facts.heals:
-            found.setdefault(heal, facts)
-        if facts.may_end_by:  # it may have ended its node
-            found |= {start: facts for start in kinds.starting if start not in found}
+    asked = [facts for f in names if (facts := kinds.of(f)) is not None]
+    found = dict.fromkeys(heal for facts in asked for heal in facts.heals)
+    found |= dict.fromkeys(f for f in names if kinds.ended_by(f))
+    if any(facts.may_end_by for facts in asked):  # it may have ended its node
+        found |= dict.fromkeys(kinds.starting)
     return sorted(found, key=lambda heal: _place(heal, kinds))
 
 

@@ -50,6 +50,7 @@ class FakeCluster:
         self.ended: dict[str, int] = {}  # by themselves, with their codes
         self.sick: dict[str, set[str]] = {}
         self.absent: set[str] = set()  # files that no store has
+        self.away: set[str] = set()  # removed from their containers
         self.damaged: set[str] = set()  # stores that their nodes refuse
 
     def by_role(self, role: Role) -> Sequence[Node]:
@@ -98,6 +99,19 @@ class FakeCluster:
 
     def struck(self, verb: str) -> list[str]:
         return [node for done, node in self.done if done == verb]
+
+    def removed(self, node: str) -> bool:
+        return node in self.away
+
+    async def remove(self, node: str) -> Proof:
+        self.away.add(node)
+        self.dead.add(node)
+        return self._proof("remove", node, answer=0)
+
+    async def add(self, node: str) -> Proof:
+        self.away.discard(node)
+        self.dead.discard(node)
+        return self._proof("add", node, answer=0)
 
     async def kill(self, node: str) -> Proof:
         self.dead.add(node)

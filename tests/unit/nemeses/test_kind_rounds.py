@@ -16,11 +16,13 @@ from maxq.histories.fault_facts import BUILT_IN
 from maxq.histories.op import NEMESIS, Op
 from maxq.nemeses.catalogue import BUILT_IN as KINDS
 from maxq.nemeses.kind import Drawing, Kind, Step
+from maxq.nemeses.kinds.containers import REMOVAL
 from maxq.nemeses.kinds.store import STRUCK as PARTS
 from maxq.nemeses.scripted import Scripted
 
 DRAWN = [kind for kind in KINDS if kind.rounds is not None]
 SEEDS = range(3)
+CONTAINERS = Topology(broker_sets=2, replicas=2, layout="crossed-2")
 ALONE = ("trim", "reset-connections")  # that are over at once, and need no heal
 
 
@@ -56,6 +58,8 @@ def test_draws_are_keyed(kind: Kind) -> None:
 @pytest.mark.parametrize("topology", [TRIO, SETS])
 @pytest.mark.parametrize("kind", DRAWN, ids=lambda kind: kind.name)
 def test_a_nemesis_does_all_of_it(kind: Kind, topology: Topology) -> None:
+    if kind is REMOVAL:
+        topology = CONTAINERS
     cluster = FakeCluster(topology)
     nemesis = Scripted(cluster, "7/act")
 
