@@ -138,7 +138,7 @@ def test_a_key_larger_than_memory_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "where", ["checkers.judgement.piecewise.buckets.pickle.dump", "histories.lines.spool.Spool.add"]
+    "where", ["checkers.judgement.piecewise.buckets.Buckets.put", "histories.lines.spool.Spool.add"]
 )
 def test_a_full_disk_is_one_sentence_of_columns(
     journal: Path, where: str, capsys: pytest.CaptureFixture[str]
