@@ -9,7 +9,7 @@ stored. A history that cannot be read is no accident of a task: it comes back as
 import os
 import pickle
 import platform
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -29,9 +29,10 @@ from maxq.histories.columns.scan import Ints
 from maxq.histories.op import HistoryError, without_cycles
 from maxq.histories.parquet import JUDGED, Files, read_coded
 
-# What pieces say is sent when it is so many bytes: a few rows, of a whole log, may say much.
-# About ten times as much is held, since PySpark writes ten answers for each partition at once.
-SENT = 1 << 24
+# Bytes of an answer, in which pieces, or parts of one, say something to a partition. PySpark counts
+# answers, and may hold a thousand before it writes them; a few rows, of a whole log, may say much.
+ANSWER = 1 << 17
+OfTask = tuple[str, int, bytes, int]  # task, number of a piece, what it says, which part of that
 SPOOLED = 1 << 25  # bytes of a run that a partition holds in memory; more of it are in a file
 FOLDERS = "SPARK_LOCAL_DIRS"  # where Spark has its workers keep files
 _NONE = np.zeros(0, np.int64)
@@ -162,25 +163,32 @@ def _sent(known: Any, partitions: int, blob: bytes) -> Iterator[tuple[int, bytes
     part: Part = pickle.loads(blob)
     tasks, by_rows = pickle.loads(known.value[part.run])
     dealer = Dealer(tasks, {}, by_rows=by_rows)
-    held, size = defaultdict[int, list[Any]](list), 0
     try:
         with without_cycles():
-            for number, rows in part.rows():
-                for partition, name, said in packed(number, dealer.read(rows), partitions):
-                    held[partition].append((name, number, said))
-                    size += len(said)
-                    if size >= SENT:
-                        yield from _blobs(part.run, held)
-                        size = 0
-            yield from _blobs(part.run, held)
+            yield from _answers(part.run, _said(part, dealer, partitions))
     except HistoryError as error:
         yield 0, pickle.dumps(error)
 
 
-def _blobs(run: str, held: dict[int, list[Any]]) -> Iterator[tuple[int, bytes]]:
-    for partition, said in held.items():
-        yield partition, pickle.dumps((run, said), pickle.HIGHEST_PROTOCOL)
-    held.clear()
+def _said(part: Part, dealer: Dealer, partitions: int) -> Iterator[tuple[int, OfTask]]:
+    """What the pieces say to each task of a partition, in parts."""
+    for number, rows in part.rows():
+        for partition, name, said in packed(number, dealer.read(rows), partitions):
+            for n, at in enumerate(range(0, len(said), ANSWER)):
+                yield partition, (name, number, said[at : at + ANSWER], n)
+
+
+def _answers(run: str, said: Iterable[tuple[int, OfTask]]) -> Iterator[tuple[int, bytes]]:
+    """The same, as many as make an answer at a time."""
+    held, size = defaultdict[int, list[OfTask]](list), Counter[int]()
+    for partition, one in said:
+        held[partition].append(one)
+        size[partition] += len(one[2])
+        if size[partition] >= ANSWER:
+            yield partition, pickle.dumps((run, held.pop(partition)), pickle.HIGHEST_PROTOCOL)
+            del size[partition]
+    for partition, rest in held.items():
+        yield partition, pickle.dumps((run, rest), pickle.HIGHEST_PROTOCOL)
 
 
 def _judged(known: Any, pieces: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:

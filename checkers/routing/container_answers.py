@@ -33,6 +33,7 @@ from maxq.histories.op import HistoryError, Op
 
 SUCCESS, UNKNOWN = 0, 211  # a container's answers
 OPEN, REFUSED = "open", "refused"
+SOON_NS = 5_000_000_000  # containers wait for a registration for 18 s and longer
 
 
 class _Asked(msgspec.Struct):
@@ -58,6 +59,7 @@ class Request(NamedTuple):
     begun: int
     at: int
     begun_ns: int
+    took_ns: int
     said: _Answered | None
 
 
@@ -98,7 +100,7 @@ def requests_of(history: History) -> dict[str, list[Request]]:
         if op.type == "invoke":
             if history.pair_index(op) < 0:
                 guest = shaped(op.value, _Asked, op.index).broker
-                found[guest].append(Request(op.f, op.index, op.index, op.time, None))
+                found[guest].append(Request(op.f, op.index, op.index, op.time, 0, None))
             continue
         found[shaped(op.value, _Asked, op.index).broker].append(_request(history, op))
     return {guest: sorted(every, key=lambda r: r.begun) for guest, every in found.items()}
@@ -107,7 +109,8 @@ def requests_of(history: History) -> dict[str, list[Request]]:
 def _request(history: History, op: Op) -> Request:
     said = shaped(op.value, _Answered, op.index) if op.type == "ok" else None
     begun = history.pair_index(op)
-    return Request(op.f, begun, op.index, history[begun].time, said)
+    begun_ns = history[begun].time
+    return Request(op.f, begun, op.index, begun_ns, op.time - begun_ns, said)
 
 
 def _judge(history: History, settle_ns: int) -> Case:
@@ -174,8 +177,11 @@ def _settled(settle_ns: int, times: Spans, first: Request, until: int = -1) -> b
 
 
 def _fails(guest: Guest, request: Request) -> bool:
-    """Whether it is an addition that did not come about, of who can be added."""
+    """Whether it is an addition that did not come about, of who can be added. One that is refused
+    soon after a restart has not waited for anybody."""
     said = request.said
+    if guest.ended is not None and request.took_ns < SOON_NS:
+        return False
     adds = request.f == ADD_BROKER and not guest.there
     return adds and said is not None and said.code != SUCCESS and said.clash is None
 

@@ -9,6 +9,7 @@ import zlib
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import IO, Any
 
 import numpy as np
@@ -63,10 +64,11 @@ class Buckets:
         for bucket, name, content in packed(number, said, len(self._files)):
             self.put(bucket, name, number, content)
 
-    def put(self, bucket: int, name: str, number: int, content: bytes) -> None:
-        """Take what a piece says to one task, as `packed` has it."""
+    def put(self, bucket: int, name: str, number: int, content: bytes, part: int = 0) -> None:
+        """Take what a piece says to one task, as `packed` has it, or the part of it with this
+        number."""
         file = self._files[bucket]
-        self._said[bucket][name].add(number, file.tell(), len(content))
+        self._said[bucket][name].add(number, part, file.tell(), len(content))
         file.write(content)
 
     def judged(self) -> OfTasks:
@@ -81,9 +83,9 @@ class Buckets:
             for name, task in self._tasks.items():
                 self._memory()  # has what is free given back
                 collected = Collected({name: task})
-                for at in said[name].in_order():
-                    file.seek(at)
-                    collected.take(*pickle.load(file))
+                for parts in said[name].in_order():
+                    content = b"".join(_read(file, begins, size) for begins, size in parts)
+                    collected.take(*pickle.loads(content))
                 found[name] = _both(found[name], collected.judged()[name])
             file.truncate(0)
         return found
@@ -102,19 +104,28 @@ class _Places:
     """Where a file has what is said to a task, and how many bytes that is."""
 
     def __init__(self) -> None:
-        self._numbers, self._begins = array("q"), array("q")
+        self._numbers, self._parts = array("q"), array("q")
+        self._begins, self._sizes = array("q"), array("q")
         self.size = 0
 
-    def add(self, number: int, begins: int, size: int) -> None:
-        """A piece says it here."""
+    def add(self, number: int, part: int, begins: int, size: int) -> None:
+        """A piece says it, or a part of it, here."""
         self._numbers.append(number)
+        self._parts.append(part)
         self._begins.append(begins)
+        self._sizes.append(size)
         self.size += size
 
-    def in_order(self) -> list[int]:
-        """Where it begins, in order of pieces."""
-        order = np.argsort(np.array(self._numbers, np.int64), kind="stable")
-        return [self._begins[n] for n in order.tolist()]
+    def in_order(self) -> Iterator[list[tuple[int, int]]]:
+        """Where the parts begin, and their sizes, of each piece in order."""
+        order = np.lexsort((np.array(self._parts), np.array(self._numbers))).tolist()
+        for _, parts in groupby(order, self._numbers.__getitem__):
+            yield [(self._begins[n], self._sizes[n]) for n in parts]
+
+
+def _read(file: IO[bytes], begins: int, size: int) -> bytes:
+    file.seek(begins)
+    return file.read(size)
 
 
 def packed(number: int, said: Said, buckets: int) -> Iterator[tuple[int, str, bytes]]:

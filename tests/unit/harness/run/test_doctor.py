@@ -15,7 +15,7 @@ from maxq.harness.environments.choose import Facts
 from maxq.harness.run import doctor
 from maxq.harness.schedule.options import Options
 from maxq.harness.targets.rocketmq.target import RocketMQTarget
-from maxq.histories.fault_facts import TRIM
+from maxq.histories.fault_facts import REMOVE_BROKER, TRIM
 from maxq.nemeses.catalogue import NO_FAULT, fault_names
 
 OPTIONS = Options(environment="local", seed=1)
@@ -199,7 +199,8 @@ def test_what_faults_need_is_asked_for() -> None:
     assert needs("kill") == kill
     assert needs("partition-then-kill") == {Capability.CUT, *kill}
     assert needs("pause", "change-address") == {Capability.PAUSE, Capability.CHANGE_ADDRESS}
-    assert all(needs(name) for name in fault_names() if name not in (NO_FAULT, TRIM))
+    bare = (NO_FAULT, TRIM, REMOVE_BROKER)
+    assert all(needs(name) for name in fault_names() if name not in bare)
     asked = doctor.asked_of(msgspec.structs.replace(OPTIONS, workload=("queue",)), lasting=True)
     assert (asked.machines, asked.target, asked.lasting) == (7, "reference", True)
 
