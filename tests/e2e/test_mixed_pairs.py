@@ -160,6 +160,7 @@ async def away_and_back(w: World, namesrv: str, pairs: Sequence[Pair]) -> None:
         await w.send_some(pair.master)
 
 
+@pytest.mark.campaign  # two and a half minutes
 def test_slaves_act_for_masters_of_the_other_implementation(release: str, tmp_path: Path) -> None:
     """Replication, acting, escape, pre-online, both ways, under either name server; what was
     acknowledged is in both logs."""

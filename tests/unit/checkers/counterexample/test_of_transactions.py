@@ -116,7 +116,7 @@ def spoilt(said: list[list[Any]], how: str, random: Random) -> None:
 
 @given(st.integers(0, 9999), st.sampled_from(
     ("incompatible-order", "stale", "duplicate-elements", "phantom")))  # fmt: skip
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_of_a_busy_history_a_few_transactions_are_left(seed: int, how: str) -> None:
     said = busy(150, seed)
     spoilt(said, how, Random(seed))
