@@ -28,19 +28,8 @@ from maxq.histories.store import write_whole
 
 MARKDOWN = "hunt.md"
 FIRST = (
-    *(
-        "target",
-        "environment",
-        "mode",
-        "layout",
-        "seeds",
-        "jobs",
-        "length",
-        "budget",
-        "table",
-        "again",
-    ),
-    *("resume", "store"),
+    *("target", "environment", "mode", "layout", "seeds", "jobs", "length", "budget", "table"),
+    *("again", "resume", "store"),
 )
 
 

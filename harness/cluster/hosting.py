@@ -63,10 +63,9 @@ class Hosting:
 
     async def remove(self, node: str) -> Proof:
         async with self._turn(node):
-            proof = await self._proven(node, self._remove(node, observer=True), "refused")
-            if proof.holds:
-                self._nodes.removed.add(node)
-            return proof
+            # Whatever comes of it: one that goes without an answer has not ended by itself.
+            self._nodes.removed.add(node)
+            return await self._proven(node, self._remove(node, observer=True), "refused")
 
     async def add(self, node: str) -> Proof:
         async with self._turn(node):

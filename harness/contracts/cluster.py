@@ -476,12 +476,11 @@ class HostingBrokers(Protocol):
         ...
 
     def removed(self, node: str) -> bool:
-        """Whether a fault has removed a broker from a container that should run."""
+        """Whether a fault was to remove a broker from a container that should run."""
         ...
 
     async def remove(self, node: str) -> Proof:
-        """Remove a broker that others use; prove it: no name server that answers lists it, and its
-        ports refuse."""
+        """Remove a broker that others use; prove it: its ports refuse."""
         ...
 
     async def add(self, node: str) -> Proof:

@@ -1,7 +1,6 @@
 """Brokers that operators remove from containers that run, and add again (RIP-31).
 
-remove-broker  the container ends a broker (903) and goes on: no name server that answers lists it,
-               and its ports refuse
+remove-broker  the container ends a broker (903) and goes on: the broker's ports refuse
 add-broker     the container starts it again on its store (902)
 
 The brokers beside it serve on. A container that starts has all brokers of its file, so a `start`
