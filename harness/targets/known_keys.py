@@ -26,7 +26,7 @@ SPELLING = 0.85  # how like a key another one is that is meant, as difflib measu
 _BY_LETTER = {"n": Role.NAMESRV, "c": Role.CONTROLLER, "b": Role.BROKER}
 NO_ACL = "Max-Q's clients do not sign what they ask for; set it to false to test without it"
 NO_DLEDGER = "Max-Q runs no DLedger brokers; controllers or a fixed master do their work"
-NO_CONTAINER = "Max-Q starts no BrokerContainer; give it the files of the brokers in it"
+NO_CONTAINER = "this is the file of a BrokerContainer; give the files of the brokers in it"
 NO_PERMISSION = "brokers would take no messages, or give none; 6 allows both"
 ANY = "*"  # stands for each value that is not empty
 # What no run can do, by role, key and value, with the reason.
