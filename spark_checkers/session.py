@@ -59,14 +59,27 @@ def unheard(_: str) -> None:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """What Spark's driver raises within a block, as `SparkFailed`; also of a JVM that is gone."""
+    """What Spark's driver raises within a block, as `SparkFailed`; also of a JVM that is gone.
+
+    Raises:
+        KeyboardInterrupt: the user's, also where the bridge failed at it and raised its own.
+    """
     try:
         yield
     except Exception as error:
+        _go_on_interrupting(error)
         of_bridge = type(error).__module__.partition(".")[0] == "py4j"  # which has no types
         if of_bridge or isinstance(error, ConnectionError):
             raise SparkFailed(in_a_sentence(str(error))) from error
         raise
+
+
+def _go_on_interrupting(error: BaseException) -> None:
+    """Py4j asks the JVM something more while an interrupt passes, and hides it if that fails."""
+    before: BaseException | None = error
+    while (before := before.__context__) is not None:
+        if isinstance(before, KeyboardInterrupt):
+            raise before
 
 
 def tasks_of(context: Any) -> str:
@@ -145,6 +158,7 @@ def spark_context(master: str = LOCAL, words: Hear = unheard) -> Iterator[Any]:
         except SparkMissing:
             raise
         except Exception as error:
+            _go_on_interrupting(error)
             raise SparkMissing(of_a_start(str(error), _written(log), master)) from error
         yield context
 

@@ -165,3 +165,17 @@ def test_a_table_that_a_worker_does_not_see_is_named(spark: Any, tmp_path: Path)
 
     with pytest.raises(HistoryError, match=r"of Spark has no .*away\.parquet: put the table where"):
         each(spark, [(Part("r", (away,), (0,)), surveyed)], 1)
+
+
+@pytest.mark.parametrize("between", [0, 1, 3])
+def test_an_interrupt_is_one_wherever_the_bridge_fails_at_it(between: int) -> None:
+    error: BaseException = KeyboardInterrupt()
+    for n in range(between):
+        deeper, error = error, ConnectionError(n)
+        error.__context__ = deeper
+
+    with pytest.raises(KeyboardInterrupt), failures():
+        try:
+            raise error
+        finally:
+            raise ConnectionError("Answer from Java side is empty")

@@ -1,6 +1,7 @@
 """Our nodes as real processes on 127.0.0.1, one by one. Times are seconds."""
 
 import contextlib
+import os
 import random
 import signal
 import socket
@@ -14,16 +15,23 @@ from waiting import eventually
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 STOP_S = 10
+SHARES, SHARE = 4, 3_000  # of ports, and how many in one
+
+
+def worker() -> int:
+    """Which of pytest-xdist's workers this is, from 0."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % SHARES
 
 
 def free_port(rng: random.Random, taken: set[int]) -> int:
     """A port P such that P-2, P and P+1 are free, as a broker needs.
 
     Below the range from which the system takes the local ports of outgoing connections, so that
-    none of ours gets there first.
+    none of ours gets there first; each worker of pytest-xdist has a share of its own.
     """
+    first = 20_000 + worker() * SHARE
     for _ in range(200):
-        port = rng.randrange(20_002, 32_000)
+        port = rng.randrange(first + 2, first + SHARE - 1)
         wanted = {port - 2, port, port + 1}
         if wanted & taken:
             continue
