@@ -76,10 +76,10 @@ def failures() -> Iterator[None]:
 
 def _go_on_interrupting(error: BaseException) -> None:
     """Py4j asks the JVM something more while an interrupt passes, and hides it if that fails."""
-    before: BaseException | None = error
-    while (before := before.__context__) is not None:
-        if isinstance(before, KeyboardInterrupt):
-            raise before
+    while error.__context__ is not None:
+        error = error.__context__
+        if isinstance(error, KeyboardInterrupt):
+            raise error
 
 
 def tasks_of(context: Any) -> str:

@@ -173,9 +173,8 @@ def test_an_interrupt_is_one_wherever_the_bridge_fails_at_it(between: int) -> No
     for n in range(between):
         deeper, error = error, ConnectionError(n)
         error.__context__ = deeper
+    last = ConnectionError("Answer from Java side is empty")
+    last.__context__ = error
 
     with pytest.raises(KeyboardInterrupt), failures():
-        try:
-            raise error
-        finally:
-            raise ConnectionError("Answer from Java side is empty")
+        raise last

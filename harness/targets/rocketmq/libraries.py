@@ -13,11 +13,14 @@ lists every file's SHA-256. By both lists it is checked before each run. A folde
 when it is whole.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -66,7 +69,9 @@ def libraries(component: str, release: str, place: Path | None = None) -> Path:
     """
     folder = (place or cache()) / f"{component}-{release}"
     if not (folder / LIST).is_file():
-        _fetch(component, release, folder)
+        with _alone(folder.parent):
+            if not (folder / LIST).is_file():
+                _fetch(component, release, folder)
     wrong = _changed(folder)
     if wrong:
         raise EnvironmentUnavailable(
@@ -117,6 +122,18 @@ def digest(folder: Path) -> str:
     return hashlib.sha256((folder / LIST).read_bytes()).hexdigest()[:12]
 
 
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """No other process fetches into the same cache meanwhile, nor by the same Maven."""
+    place.mkdir(parents=True, exist_ok=True)
+    fd = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
 def _fetch(component: str, release: str, folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
@@ -125,7 +142,6 @@ def _fetch(component: str, release: str, folder: Path) -> None:
             "(package maven) to fetch it",
             Lack("there is no mvn to fetch the jars", package="maven"),
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
         made = Path(name)
         pom = made / "pom.xml"

@@ -4,10 +4,12 @@ import asyncio
 import hashlib
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
+from waiting import eventually
 
 from maxq.harness.contracts.environment import EnvironmentUnavailable, Role
 from maxq.harness.contracts.target import Settings, Topology, plan
@@ -145,6 +147,23 @@ def test_jars_are_fetched_once_and_listed_with_their_digests(maven: Path, tmp_pa
     calls = (maven / "calls").read_text().splitlines()
     assert len(calls) == 2, "what is there is not fetched again"
     assert sorted(p.name for p in cache.iterdir()) == ["broker-5.5.0", "namesrv-5.5.0"]
+
+
+def test_processes_that_need_the_same_jars_at_a_time_fetch_them_once(
+    maven: Path, tmp_path: Path
+) -> None:
+    go = maven / "go"
+    turns = f"n=0; while ! [ -e {go} ] && [ $n -lt 9999999 ]; do n=$((n+1)); done; mkdir"
+    slow = MAVEN.replace("mkdir", turns)
+    (maven / "mvn").write_text(slow)
+    with ThreadPoolExecutor(3) as threads:
+        found = [threads.submit(libraries, "broker", "5.5.0", tmp_path / "cache") for _ in range(3)]
+        assert eventually((maven / "calls").exists, 10)
+        go.touch()
+        folders = {one.result() for one in found}
+
+    assert folders == {tmp_path / "cache" / "broker-5.5.0"}
+    assert len((maven / "calls").read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize("change", ["other bytes", "one more", "gone", "no list"])
