@@ -5,7 +5,7 @@ by one. It must be sure: whatever it is not sure of it leaves, and the key's row
 always. So findings are made in one place, and what is quick is the proof that there are none.
 
 What `columns` returns can be cut, pickled and joined: a key's arrays may come in pieces, in order
-of the history, made in different processes. `judge_groups` is a pure function of them.
+of the history, made in different processes. The answer of `judge_groups` follows from them alone.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -91,7 +91,8 @@ class Columnar(Dealt[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
 
     def judge_groups(self, groups: Groups, known: KnownT) -> "list[ResultT | Unsure]":
         """The result of each key of which nothing is wrong, equal to that of its rows; `UNSURE` of
-        others. In order of keys, of which there is one at least."""
+        others. In order of keys, of which there is one at least. May empty the groups' arrays,
+        which are most of what a large key takes."""
         ...
 
 

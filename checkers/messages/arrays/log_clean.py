@@ -17,14 +17,14 @@ from functools import partial
 import numpy as np
 
 from maxq.checkers.core.columnar import UNSURE, Groups, Unsure
-from maxq.checkers.core.groups import before, chosen, codes, order_in, running_max
+from maxq.checkers.core.groups import before, codes, order_in, running_max
 from maxq.checkers.evidence.log import LogFacts
 from maxq.checkers.messages.arrays.log_runs import Runs
 from maxq.checkers.messages.arrays.log_suspects import suspected
 from maxq.checkers.messages.arrays.log_table import IN_ORDER, Clean, InOrder, Log
 from maxq.checkers.messages.circles import NONE, Links, links
 from maxq.histories.columns.rows import FAIL, OK
-from maxq.histories.columns.scan import Ints, distinct, order_of
+from maxq.histories.columns.scan import Ints, Mask, distinct, order_of
 
 TOGETHER = 1 << 18  # elements of keys that are judged together, if there are several
 
@@ -42,25 +42,22 @@ def clean(groups: Groups, known: LogFacts, *, orders: bool) -> list[Clean | Unsu
 
 
 def _parts(groups: Groups) -> Iterator[Groups]:
-    """Several small keys, or a large one."""
-    first = 0
-    while first < len(groups.keys):
+    """Several small keys, or a large one. Spends the groups' arrays."""
+    first, count = 0, len(groups.keys)
+    while first < count:
         full = np.searchsorted(groups.bounds, groups.bounds[first] + TOGETHER, "right") - 1
         last = max(first + 1, int(full))
         begin, end = groups.bounds[[first, last]]
         arrays = {name: column[begin:end] for name, column in groups.arrays.items()}
+        if last == count:
+            groups.arrays.clear()
         yield Groups(groups.keys[first:last], groups.bounds[first : last + 1] - begin, arrays)
         first = last
 
 
 def _clean(groups: Groups, known: LogFacts, *, orders: bool) -> list[Clean | Unsure]:
     good = np.array([not known.expired.get(key) for key in groups.keys], np.bool_)
-    a = {"key": groups.number, **groups.arrays}
-    if a["open"].any():  # what never completed comes last
-        a = chosen(a, order_of(2 * a["key"] + a["open"]))
-    log = Log(a, good)
-    if not log.told_once():
-        log = Log(a, good)
+    log = _log(groups, good)
     log.settle()
     if not good.any():
         return [UNSURE] * len(good)
@@ -75,6 +72,20 @@ def _clean(groups: Groups, known: LogFacts, *, orders: bool) -> list[Clean | Uns
         if isinstance(own, Clean):
             counted[at] = suspected(log, order, (at, groups.keys[at]), known, own)
     return counted
+
+
+def _log(groups: Groups, good: Mask) -> Log:
+    """The elements of the keys that are good, after a look at them. Spends the groups' arrays."""
+    a = {"key": groups.number}
+    order = None
+    if (never := groups.arrays["open"]).any():  # what never completed comes last
+        order = order_of(2 * a["key"] + never)
+        a["key"] = a["key"][order]
+    for name in list(groups.arrays):  # one at a time: they are most of what a large key takes
+        column = groups.arrays.pop(name)
+        a[name] = column if order is None else column[order]
+    log = Log(a, good)
+    return log if log.told_once() else Log(a, good)
 
 
 def _read_well(log: Log) -> None:

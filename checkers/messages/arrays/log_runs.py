@@ -6,7 +6,7 @@ assigned something there, for had that listed the key it would be an element its
 assignments only their processes and indices need to be known.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,8 @@ class Runs(NamedTuple):
     Of each run its key, whether it began at the start of the log, and the invocation of its seek,
     -1 where there was none. Both are numbered by key, process and order."""
 
-    run: Ints
-    era: Ints
+    run: Any  # int32, as there is one of each element
+    era: Any
     key: Ints
     from_start: Mask
     seek: Ints
@@ -40,30 +40,36 @@ def runs_of(a: Arrays, known: LogFacts) -> Runs:
         known: of the whole history.
     """
     order = order_in(a["key"], a["process"])
-    key, process, kind = (a[name][order] for name in ("key", "process", "kind"))
     new = np.ones(len(order), np.bool_)
-    new[1:] = (key[1:] != key[:-1]) | (process[1:] != process[:-1])
-    seeks = (kind == ASSIGNED) & (a["value"][order] != 0)
-    forgot = new | _forgotten(process, a["at"][order], a["open"][order], known.reassigned)
+    new[1:] = False
+    for name in ("key", "process"):
+        column = a[name][order]
+        new[1:] |= column[1:] != column[:-1]
+    forgot = new | _forgotten(a, order, known.reassigned)
+    assigned = np.flatnonzero(a["kind"][order] == ASSIGNED)
+    seeks = np.zeros(len(order), np.bool_)
+    seeks[assigned] = a["value"][order[assigned]] != 0
     begins = forgot | seeks
     heads = np.flatnonzero(begins)
     sure = seeks[heads] & (a["type"][order[heads]] == OK)  # another's seek proves nothing
-    run, era = (np.empty(len(order), np.int64) for _ in range(2))
-    run[order], era[order] = np.cumsum(begins) - 1, np.cumsum(forgot) - 1
+    run, era = (np.empty(len(order), np.int32) for _ in range(2))
+    for numbers, first in ((run, begins), (era, forgot)):
+        numbers[order] = np.cumsum(first, dtype=np.int32) - np.int32(1)
     return Runs(
         run,
         era,
-        key=key[heads],
+        key=a["key"][order[heads]],
         from_start=np.where(seeks[heads], sure, known.plain),
         seek=np.where(sure, a["begun"][order[heads]], -1),
     )
 
 
-def _forgotten(process: Ints, at: Ints, open_: Mask, reassigned: Reassigned) -> Mask:
-    """Of elements by process: whether it was assigned something since the element before."""
-    found = np.zeros(len(at), np.bool_)
-    if not len(reassigned.at) or not len(at):
+def _forgotten(a: Arrays, order: Ints, reassigned: Reassigned) -> Mask:
+    """Of elements in an order by process: whether it was assigned something since the one before."""
+    found = np.zeros(len(order), np.bool_)
+    if not len(reassigned.at) or not len(order):
         return found
+    process, at, open_ = (a[name][order] for name in ("process", "at", "open"))
     who, when = (np.asarray(column, np.int64) for column in reassigned)
     # What never completed comes last.
     at = np.where(open_, at + max(int(at.max()), int(when.max())) + 1, at)

@@ -17,6 +17,7 @@ from maxq.histories.columns.scan import Ints, Mask
 _SENT = ("key", "at", "begun", "value", "offset", "type", "shared", "mixed", "open")
 _READ = ("key", "at", "value", "offset", "type", "mixed")
 _ENDS = ("key", "at", "begun", "value")
+_RUNS = ("key", "at", "begun", "process", "value", "kind", "type", "open")
 _NONE = np.zeros(0, np.int64)
 
 
@@ -60,7 +61,8 @@ class Log:
 
     def __init__(self, a: Arrays, good: Mask) -> None:
         self.good = good
-        self.elements = a = a if good.all() else chosen(a, good[a["key"]])
+        a = a if good.all() else chosen(a, good[a["key"]])
+        self._elements = {name: a[name] for name in _RUNS}
         self.is_sent, self.is_read, self.is_end = (
             a["kind"] == kind for kind in (SENT, POLLED, ENDED)
         )
@@ -94,8 +96,10 @@ class Log:
         return np.where((self.values[at] == value) & (self.key[at] == key), at, -1)
 
     def cut(self, known: LogFacts) -> Runs:
-        """Cut the runs of reading, now that it is sure which elements there are."""
-        self.runs = runs = runs_of(self.elements, known)
+        """Cut the runs of reading, now that it is sure which elements there are. Once: nobody
+        needs these any more."""
+        self.runs = runs = runs_of(self._elements, known)
+        self._elements.clear()
         self.run_of_read, self.run_of_end = runs.run[self.is_read], runs.run[self.is_end]
         return runs
 
@@ -122,7 +126,7 @@ class Log:
         self.blame(key[1:][(self.values[1:] == self.values[:-1]) & (key[1:] == key[:-1])])
         strange = self.read["key"][(self.read["offset"] < 0) | (self.writer < 0)]
         self.blame(strange)
-        return bool(self.good[self.elements["key"]].all())
+        return bool(self.good[self._elements["key"]].all())
 
     def settle(self) -> None:
         """Put each log in order: every value must have one offset, and every offset one value."""

@@ -142,7 +142,7 @@ def keys_of(case: Case) -> Iterator[Key]:
     for key in case.by_rows:
         arrays = own.get(key)
         if arrays is not None:
-            (alone,) = case.check.judge_groups(Groups.of(key, arrays), case.known)
+            (alone,) = case.check.judge_groups(Groups.of(key, dict(arrays)), case.known)
             yield Key(case, key, arrays, alone)
         else:
             yield Key(case, key, None, Unsure())
