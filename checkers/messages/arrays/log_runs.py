@@ -65,7 +65,7 @@ def runs_of(a: Arrays, known: LogFacts) -> Runs:
 
 
 def _forgotten(a: Arrays, order: Ints, reassigned: Reassigned) -> Mask:
-    """Of elements in an order by process: whether it was assigned something since the one before."""
+    """Of elements in an order by process: whether it was assigned something since the last one."""
     found = np.zeros(len(order), np.bool_)
     if not len(reassigned.at) or not len(order):
         return found
