@@ -6,6 +6,7 @@ a target only adds what its own processes need.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -254,6 +255,7 @@ def containing(target: Target) -> Containing:
     return target
 
 
+@lru_cache(64)
 def plan(topology: Topology) -> tuple[Node, ...]:
     """Lay out the nodes of a topology in the order in which they start."""
     inside = topology.controllers if topology.embedded else 0

@@ -141,7 +141,7 @@ def worth(options: Options, messages: Lost, silent_ms: Silences) -> list["Fix"]:
         return singles(options)
     if not long_in(silent_ms) or not options.pair:
         return []
-    return [Fix(settings) for settings in SERVING_IN_PAIRS if _changes(options, settings)]
+    return _changing(options, SERVING_IN_PAIRS)
 
 
 def to_try(options: Options, messages: Lost, run: Path) -> ToTry | None:
@@ -161,13 +161,13 @@ def times(asked: int, messages: Lost) -> int:
 
 def singles(options: Options) -> list[Fix]:
     """The changes that are none yet of what is set."""
-    found = IN_PAIRS if options.pair else WITH_CONTROLLERS
-    return [Fix(settings) for settings in found if _changes(options, settings)]
+    return _changing(options, IN_PAIRS if options.pair else WITH_CONTROLLERS)
 
 
-def _changes(options: Options, settings: Sequence[Setting]) -> bool:
+def _changing(options: Options, every: Sequence[tuple[Setting, ...]]) -> list[Fix]:
+    """Those that are more than what is set."""
     now = {**DEFAULTS, **(options.context().settings or {})}
-    return any(_less(now.get(key, ""), value) for key, value in settings)
+    return [Fix(of) for of in every if any(_less(now.get(k, ""), value) for k, value in of)]
 
 
 def _less(now: str, value: str) -> bool:
