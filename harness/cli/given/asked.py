@@ -45,6 +45,7 @@ ALL = "all"  # every fault that the environment can do
 CONTROLLERS = 3
 JRAFT = f":{BACK_ENDS[1]}"  # how the name of a target ends whose controllers agree by it
 COUNTS = ("controllers", "namesrvs", "broker_sets", "replicas", "learners")
+OF_LAYOUTS = frozenset(("broker_sets", "replicas"))  # that a layout says
 # Faults of one broker, of which a container cannot restart one alone.
 NOT_IN_CONTAINERS = ("replace-release", "change-settings")
 FILES = tuple(f"{role.value}_conf" for role in Role)  # the options that name files of settings
@@ -80,7 +81,9 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known["workload"] = tuple(name for name in workloads() if name in named)
     chosen = {name for name in COUNTS if known.get(name)}
     pair, said = _take_files(known)
-    _take_counts(known, pair=pair)
+    _take_counts(known, chosen, pair=pair)
+    if known["layout"]:
+        chosen |= OF_LAYOUTS
     if pair:
         _take_pair(known, asked)
     else:
@@ -176,8 +179,11 @@ def _take_described(known: dict[str, Any], found: Described) -> None:
                 f"--{name.replace('_', '-')} {wanted}: the files have {described} of {found.named} "
                 "brokers; give one file for all brokers, or leave the option out"
             )
+        if known.get("layout") and found.named < 2 and name in OF_LAYOUTS:
+            described = None  # one file for all brokers
         known[name] = wanted or described or (0 if name == "learners" else None)
-    known["broker_sets"] = known["broker_sets"] or 1
+    if not known.get("layout"):
+        known["broker_sets"] = known["broker_sets"] or 1
     known["embedded"] = known.get("embedded") or found.embedded
 
 
@@ -215,17 +221,18 @@ def _said(known: Mapping[str, Any], found: Described) -> Iterable[str]:
     yield from found.notes
 
 
-def _take_counts(known: dict[str, Any], *, pair: bool) -> None:
-    """Settle how many there are of what, where nobody said it."""
+def _take_counts(known: dict[str, Any], chosen: Collection[str], *, pair: bool) -> None:
+    """Settle how many there are of what, where nobody said it; `chosen` are those that options
+    say."""
     known["namesrvs"] = known.get("namesrvs") or 1
     known["learners"] = known.get("learners") or 0
-    _take_layout(known, pair=pair)
+    _take_layout(known, chosen, pair=pair)
     known["broker_sets"] = known.get("broker_sets") or 1 + pair
     known["replicas"] = known.get("replicas") or 3 - pair
     known["layout"] = known.get("layout") or ""
 
 
-def _take_layout(known: dict[str, Any], *, pair: bool) -> None:
+def _take_layout(known: dict[str, Any], chosen: Collection[str], *, pair: bool) -> None:
     """Settle the counts that follow from a layout of containers.
 
     Raises:
@@ -241,10 +248,9 @@ def _take_layout(known: dict[str, Any], *, pair: bool) -> None:
     sets, replicas, _ = LAYOUTS[layout]
     for name, count in (("broker_sets", sets), ("replicas", 2 if pair else replicas)):
         if count and known.get(name) not in (None, count):
-            raise ValueError(
-                f"--layout {layout} has {_count(name, count)}: not --{name.replace('_', '-')} "
-                f"{known[name]}"
-            )
+            option = f"not --{name.replace('_', '-')} {known[name]}"
+            said = option if name in chosen else f"the files have {known[name]}"
+            raise ValueError(f"--layout {layout} has {_count(name, count)}: {said}")
         known[name] = known.get(name) or count or None
     if known.get("releases"):
         raise ValueError("--layout runs one target: not yet --release")

@@ -8,6 +8,7 @@ import pytest
 from maxq.harness.cli.given.asked import asked_from
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.target import LAYOUTS
 from maxq.harness.run.execute import make_target
 from maxq.harness.schedule.options import Options
 from maxq.harness.targets.changes import changes, written
@@ -130,6 +131,27 @@ def test_an_option_that_contradicts_several_files_is_refused() -> None:
     with pytest.raises(ValueError, match="--replicas 3: the files have 2 of 2 brokers"):
         options(*both, replicas=3)
     assert options(both[0], replicas=3).replicas == 3, "one file is for all brokers"
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS.keys() - {"one"}))
+@pytest.mark.parametrize("text", ["brokerRole=SYNC_MASTER\n", CONTROLLED])
+def test_one_file_is_for_all_brokers_of_a_layout(layout: str, text: str) -> None:
+    found = options(file(text), layout=layout)
+    sets, replicas, _ = LAYOUTS[layout]
+    assert found.broker_sets == sets
+    assert found.replicas == (2 if found.pair else replicas or 3)
+    assert "broker sets: set" not in found.files[0], "the layout says how many"
+
+
+def test_several_files_that_are_no_layout_are_refused() -> None:
+    one = [file("brokerName=a\n"), file("brokerName=a\nbrokerRole=SLAVE\nbrokerId=1\n", name="s")]
+    other = [file("brokerName=b\n", name="b"),
+             file("brokerName=b\nbrokerRole=SLAVE\nbrokerId=1\n", name="t")]  # fmt: skip
+    with pytest.raises(ValueError, match="--layout crossed-2 has 2 broker sets: the files have 1"):
+        options(*one, layout="crossed-2")
+    with pytest.raises(ValueError, match="has 2 broker sets: not --broker-sets 1"):
+        options(one[0], layout="crossed-2", broker_sets=1)
+    assert options(*one, *other, layout="crossed-2").layout == "crossed-2"
 
 
 def test_a_mode_that_is_asked_for_comes_before_the_files() -> None:
