@@ -22,7 +22,7 @@ import pyarrow as pa
 from maxq.checkers.judgement.piecewise.buckets import Buckets, OfTasks, merged, packed, whole
 from maxq.checkers.judgement.piecewise.by_columns import MEMORY
 from maxq.checkers.judgement.piecewise.dealt import Task
-from maxq.checkers.judgement.piecewise.memory import Memory, give_back
+from maxq.checkers.judgement.piecewise.memory import Memory, give_back, memory_free
 from maxq.checkers.judgement.piecewise.pieces import Dealer, Surveyor
 from maxq.histories.columns.rows import Open, Rows
 from maxq.histories.columns.scan import Ints
@@ -213,4 +213,4 @@ def _judged(known: Any, pieces: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
 
 def _memory() -> Memory:
     give_back()
-    return MEMORY
+    return Memory(MEMORY.aim, memory_free())

@@ -269,9 +269,15 @@ class MalformedError(HistoryError):
     """A value that breaks a rule of well-formedness, which its text names: W9 or W10."""
 
 
+class TooLargeError(HistoryError):
+    """A key takes more memory to judge than there is."""
+
+
 def unreadable(checker: Checker, error: ValueError) -> Verdict:
-    """The verdict on a history with a value of another shape than the documented one."""
-    return unjudged(checker, str(error) if isinstance(error, MalformedError) else f"W9: {error}")
+    """The verdict on a history with a value of another shape than the documented one, or with more
+    than fits into memory."""
+    named = isinstance(error, MalformedError | TooLargeError)
+    return unjudged(checker, str(error) if named else f"W9: {error}")
 
 
 def crashed(checker: Checker, traceback: str) -> Verdict:

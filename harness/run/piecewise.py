@@ -227,7 +227,7 @@ def by_columns(
     as much as there is).
 
     Raises:
-        HistoryError: a row is no operation, or one key takes more memory.
+        HistoryError: a row is no operation.
     """
     from maxq.checkers.judgement.piecewise.by_columns import judge_batches  # numpy
 

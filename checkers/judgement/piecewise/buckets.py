@@ -14,14 +14,15 @@ from typing import IO, Any
 
 import numpy as np
 
+from maxq.checkers.core.api import TooLargeError
 from maxq.checkers.core.columnar import Dealing, numbers_of
 from maxq.checkers.judgement.piecewise.dealt import Task
-from maxq.checkers.judgement.piecewise.memory import Memory, TooLargeError
+from maxq.checkers.judgement.piecewise.memory import Memory
 from maxq.checkers.judgement.piecewise.pieces import Collected, Failed, Said
 
 ROW_BYTES = 240  # what any check holds of a row of the history, as arrays, at most
 FINER, BUCKETS_MAX = 3, 500  # times as many as suffice, as keys are unequal; files that are open
-HELD, HELD_AS_ROWS = 5, 10  # so much of a bucket's file is in memory while it is judged
+HELD, HELD_AS_ROWS = 4, 10  # so much of a bucket's file is in memory while it is judged
 _NONE = np.zeros(0, np.int64)
 OfTasks = dict[str, dict[Any, Any] | Failed]
 
@@ -72,32 +73,26 @@ class Buckets:
         file.write(content)
 
     def judged(self) -> OfTasks:
-        """As of `Collected`.
-
-        Raises:
-            TooLargeError: a task of a bucket does not fit into memory.
-        """
-        self._refuse_what_does_not_fit()
+        """As of `Collected`. A task of a bucket that does not fit into memory has no results."""
         found: OfTasks = {name: {} for name in self._tasks}
         for file, said in zip(self._files, self._said, strict=True):
-            for name, task in self._tasks.items():
-                self._memory()  # has what is free given back
-                collected = Collected({name: task})
-                for parts in said[name].in_order():
-                    content = b"".join(_read(file, begins, size) for begins, size in parts)
-                    collected.take(*pickle.loads(content))
-                found[name] = _both(found[name], collected.judged()[name])
+            for name, places in said.items():
+                found[name] = _both(found[name], self._of(file, name, places))
             file.truncate(0)
         return found
 
-    def _refuse_what_does_not_fit(self) -> None:
-        sizes = [one.size for said in self._said for one in said.values()]
-        largest = self._held * max(sizes, default=0)
-        if largest > (most := self._memory().most):
-            raise TooLargeError(
-                f"the events of one queue, lock or broker set take about {_mb(largest)} of memory "
-                f"to judge, and {_mb(most)} are left"
-            )
+    def _of(self, file: IO[bytes], name: str, places: "_Places") -> dict[Any, Any] | Failed:
+        """What the keys of one task come to in one bucket."""
+        takes, most = self._held * places.size, self._memory().most  # has what is free given back
+        if takes > most:
+            why = (f"the events of one queue, lock or broker set take about {_mb(takes)} of memory "
+                   f"to judge, and {_mb(most)} are left")  # fmt: skip
+            return Failed((2, 0), TooLargeError(why))
+        collected = Collected({name: self._tasks[name]})
+        for parts in places.in_order():
+            content = b"".join(_read(file, begins, size) for begins, size in parts)
+            collected.take(*pickle.loads(content))
+        return collected.judged()[name]
 
 
 class _Places:

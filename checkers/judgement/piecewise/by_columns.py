@@ -75,7 +75,6 @@ def judge_batches(
 
     Raises:
         HistoryError: a row is no operation.
-        TooLargeError: one key does not fit into memory.
     """
 
     def answer(ask: Ask) -> Any:

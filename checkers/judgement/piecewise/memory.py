@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from maxq.histories.op import HistoryError
-
 
 class Memory(NamedTuple):
     """What rows that are dealt out may take at a time, in bytes: as is aimed at, and at most."""
@@ -24,5 +22,8 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-class TooLargeError(HistoryError):
-    """One key of a history takes more memory than there is."""
+def memory_free() -> int:
+    """How much memory this machine can give, in bytes."""
+    with open("/proc/meminfo", "rb") as file:
+        known = dict(line.split(b":", 1) for line in file)
+    return int(known[b"MemAvailable"].split()[0]) << 10

@@ -71,7 +71,7 @@ def _slim(batch: pa.RecordBatch, row: int, bodies: Bodies) -> Op:
 
 class Failed(NamedTuple):
     """Why a task came to nothing. Of several the lowest counts: `at` is 0 and the number of the
-    piece that could not be read, or 1 and the key that could not be judged."""
+    piece that could not be read, 1 and the key that could not be judged, or 2: too large."""
 
     at: tuple[int, Any]
     error: Exception

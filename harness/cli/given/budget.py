@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import click
 
+from maxq.checkers.judgement.piecewise.memory import memory_free
 from maxq.harness.cli.given.param_types import Duration
-from maxq.harness.run.process.memory import LEAST, memory_free, memory_used
+from maxq.harness.run.process.memory import LEAST, memory_used
 
 UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 

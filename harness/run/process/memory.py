@@ -3,7 +3,7 @@
 import resource
 from collections.abc import Callable
 
-from maxq.checkers.judgement.piecewise.memory import Memory, give_back
+from maxq.checkers.judgement.piecewise.memory import Memory, give_back, memory_free
 
 WHOLE = 1_536 << 20  # what a judgement aims at where nobody says how much
 LEAST = 700_000_000  # what reading one piece of a history takes, with Python and its libraries
@@ -14,13 +14,6 @@ def memory_used() -> int:
     """How much memory this process has (resident)."""
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
-
-
-def memory_free() -> int:
-    """How much memory this machine can give."""
-    with open("/proc/meminfo", "rb") as file:
-        known = dict(line.split(b":", 1) for line in file)
-    return int(known[b"MemAvailable"].split()[0]) << 10
 
 
 def within(limit: int) -> Callable[[], Memory]:

@@ -1,5 +1,6 @@
 """Judged by columns a history has the verdict that it has when every operation is held."""
 
+import re
 from collections import Counter
 from typing import Any
 from unittest import mock
@@ -9,11 +10,11 @@ import pytest
 from engine_cases import Case, cases_of_tests, judged_locally, random_cases
 from queue_histories import queue_history
 
-from maxq.checkers.core.api import Context
+from maxq.checkers.core.api import Context, TooLargeError
 from maxq.checkers.judgement.piecewise.buckets import buckets_for
 from maxq.checkers.judgement.piecewise.by_columns import MEMORY, judge_batches
 from maxq.checkers.judgement.piecewise.dealt import Request
-from maxq.checkers.judgement.piecewise.memory import Memory, TooLargeError
+from maxq.checkers.judgement.piecewise.memory import Memory
 from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.messages.durability import Durability
 from maxq.harness.run.judging import every_checker
@@ -83,9 +84,26 @@ def test_logs_that_are_right_or_nearly_so_are_judged_alike() -> None:
     assert min(answers["KeyVerdict"], answers["Unsure"]) > SEEDS / 4, answers
 
 
-def test_a_key_that_does_not_fit_into_memory_is_refused() -> None:
-    with pytest.raises(TooLargeError, match=r"take about \d+ MB of memory to judge, and 0 MB"):
-        judged(queue_history(1), Context(), memory=Memory(aim=1_200, most=1_200))
+def test_a_check_whose_keys_do_not_fit_into_memory_says_so_and_others_judge() -> None:
+    """By the largest of its keys; where nothing fits nothing is judged."""
+    history = queue_history(1)
+    expected = {v.checker: v for v in judged(history, Context()).verdicts}
+    judged_ones = []
+    for most in range(2_000, 200_000, 9_000):
+        try:
+            results = judged(history, Context(), memory=Memory(aim=1_200, most=most))
+        except TooLargeError:
+            continue
+        others = [v for v in results.verdicts if v != expected[v.checker]]
+        judged_ones.append(len(results.verdicts) - len(others))
+        for verdict in others:
+            assert verdict.valid == "unknown"
+            whys = [verdict.gate, *(claim.why for claim in verdict.claim_verdicts)]
+            assert any(
+                re.search(r"take about \d+ MB of memory to judge, and \d MB", w) for w in whys
+            )
+    assert judged_ones == sorted(judged_ones)
+    assert judged_ones[0] < judged_ones[-1] == len(expected)
 
 
 def test_texts_that_are_not_ours_are_read_by_the_decoder() -> None:
