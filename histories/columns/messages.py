@@ -3,14 +3,17 @@
 Source: docs/spec/history-format.md 12.1.
 """
 
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from maxq.histories.columns.rows import INVOKE, OK, Rows
 from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, bytes_of, scan
 
 NO_OFFSET = -1  # it is not known; offsets are not negative
+SOUGHT_MAX = 8  # keys that texts are searched for
 _SENT_KEY, _SENT_AT, _SENT, _SENT_ONLY, _KEY, _AT, _POLLED = range(1, 8)
 _NOTHING = '[["poll"]]'
 _SEND, _POLL = '["send",', '["poll",{"$map":[['
@@ -69,10 +72,32 @@ def messages_of(rows: Rows, chosen: Ints) -> Messages:
     )  # fmt: skip
 
 
+def messages_on(rows: Rows, keys: Collection[int]) -> Messages:
+    """The messages of some queues alone, which takes a fraction of the time where they are few."""
+    chosen = _telling(rows)
+    if len(keys) <= SOUGHT_MAX:
+        texts, any_ = rows.values(chosen), np.zeros(len(chosen), np.bool_)
+        for text in (f"{before}{key}," for key in keys for before in "[,"):
+            found: Any = pc.match_substring(texts, text)
+            any_ |= found.fill_null(False).to_numpy(zero_copy_only=False)
+        chosen = chosen[any_]
+    m = _scanned(rows, chosen)
+    mine = np.isin(m.key, list(keys))
+    return Messages(
+        m.row[mine], m.key[mine], m.offset[mine], m.value[mine], m.polled[mine], m.foreign
+    )
+
+
+def _telling(rows: Rows) -> Ints:
+    chosen = np.flatnonzero(rows.client & ((rows.type != INVOKE) | rows.open))
+    return chosen[rows.is_of(chosen, "send", "poll", "txn")]
+
+
 def _messages(rows: Rows) -> Messages:
-    told = rows.client & ((rows.type != INVOKE) | rows.open)
-    chosen = np.flatnonzero(told)
-    chosen = chosen[rows.is_of(chosen, "send", "poll", "txn")]
+    return _scanned(rows, _telling(rows))
+
+
+def _scanned(rows: Rows, chosen: Ints) -> Messages:
     texts = rows.values(chosen)
     found = scan(texts, _GRAMMAR)
     polled = found.role == _POLLED

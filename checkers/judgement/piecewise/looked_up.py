@@ -23,10 +23,9 @@ from maxq.checkers.counterexample.looked_at import (
     messages_named,
     messages_shown,
 )
-from maxq.checkers.evidence.log import MESSAGES
 from maxq.checkers.judgement.piecewise.asks import Each, Plan
 from maxq.checkers.judgement.runner import Results
-from maxq.histories.columns.messages import Messages, messages_of
+from maxq.histories.columns.messages import Messages, messages_on
 from maxq.histories.columns.outline import Outline
 from maxq.histories.columns.rows import INVOKE, Rows
 from maxq.histories.columns.scan import Ints, Mask
@@ -155,7 +154,7 @@ def _places_in(
 ) -> tuple[Mapping[tuple[int, int], list[int]], Mapping[Message, list[int]]]:
     """The polls of some clients that show some of a queue, by client and queue; and the first that
     show the anomalies' own messages."""
-    m = _messages(rows, keys)
+    m = messages_on(rows, keys)
     found: dict[tuple[int, int], list[int]] = defaultdict(list)
     showing: dict[Message, list[int]] = defaultdict(list)
     at = np.flatnonzero(m.polled & np.isin(rows.process[m.row], list(clients)))
@@ -169,17 +168,8 @@ def _places_in(
 
 
 def _senders_in(keys: frozenset[int], messages: frozenset[Message], rows: Rows) -> list[int]:
-    m = _messages(rows, keys)
+    m = messages_on(rows, keys)
     return [int(rows.index[m.row[place]]) for place, _ in _places_of(m, ~m.polled, messages)]
-
-
-def _messages(rows: Rows, keys: frozenset[int]) -> Messages:
-    """The messages of some queues."""
-    m = messages_of(rows, np.flatnonzero(rows.client & rows.of(MESSAGES)))
-    mine = np.isin(m.key, list(keys))
-    return Messages(
-        m.row[mine], m.key[mine], m.offset[mine], m.value[mine], m.polled[mine], m.foreign
-    )
 
 
 def _places_of(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxq.checkers.core.elements import elements_of
-from maxq.histories.columns.messages import NO_OFFSET, messages_of
+from maxq.histories.columns.messages import NO_OFFSET, messages_of, messages_on
 from maxq.histories.columns.outline import batches_of, outline_of, rows_of
 from maxq.histories.columns.rows import Columns, Rows
 from maxq.histories.columns.scan import BEGIN, END, Grammar, scan
@@ -82,6 +82,21 @@ def test_messages_are_those_that_the_decoder_finds(kind: Any, values: list[Any])
             assert not got
         else:
             assert got == [(e.kind, e.key, e.offset, e.value) for e in elements_of(op)]
+
+
+@given(KINDS, st.lists(st.lists(MICRO, max_size=3), max_size=6), st.sets(KEYS))
+@settings(deadline=None, max_examples=100)
+def test_messages_of_some_queues_are_those_of_all_that_are_theirs(
+    kind: Any, values: list[Any], keys: set[int]
+) -> None:
+    ops = [Op(kind, at, "txn", value, None, at, at) for at, value in enumerate(values)]
+    if not ops:
+        return
+    [rows] = read(*ops)
+    every, few = messages_of(rows, np.arange(len(ops))), messages_on(rows, keys)
+    mine = np.isin(every.key, list(keys))
+    for whole, own in zip(every[:5], few[:5], strict=True):
+        assert np.array_equal(whole[mine], own)
 
 
 def test_what_our_workloads_write_is_plain() -> None:
