@@ -306,7 +306,7 @@ class Nodes:
             gone = (await self.status(node)).code is not None
             return gone or {*(await self._ports(node)).values()} == {"open"}
 
-        await until(settled, START_TIMEOUT_S)
+        await until(settled, START_TIMEOUT_S * len(self.on(process)))  # one after the other
         status, ports = await self.status(node), await self._ports(node)
         holds = status.code is None and {*ports.values()} == {"open"}
         return Proof(holds, {**self._seen(node, status, ports), **ended})
