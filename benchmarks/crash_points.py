@@ -1,10 +1,10 @@
 """Every crash point of every flow: is the cluster whole again after each?
 
 Run as ``python -m benchmarks.crash_points``, or with ``--flow truncation`` for one, or with
-``--mode pair`` for those of brokers without controllers. A flow is run once to number what its
-victim does (`maxq.harness.experiments.crash_points.flows` and ``pair_flows``); then once for each
-crash. Prints, for each flow, its points and crashes and what came of them; for each that left
-something broken, what, and the command that repeats it. Exit code: 1 if any did, else 0.
+``--mode pair`` or ``--mode container`` for those of brokers without controllers. A flow is run once
+to number what its victim does (`maxq.harness.experiments.crash_points`); then once for each crash.
+Prints, for each flow, its points and crashes and what came of them; for each that left something
+broken, what, and the command that repeats it. Exit code: 1 if any did, else 0.
 """
 
 import sys
@@ -15,13 +15,14 @@ from collections.abc import Iterable, Iterator
 import click
 
 from maxq.harness.experiments import worker_pool
+from maxq.harness.experiments.crash_points.container_flows import CONTAINER_FLOWS
 from maxq.harness.experiments.crash_points.flows import FLOWS, Outcome, perform, record
 from maxq.harness.experiments.crash_points.pair_flows import PAIR_FLOWS
 from maxq.harness.simulation.crash_points import Crash, crashes
 
-DRAWS = {"controllers": 4, "pair": 1}  # so that all of a mode takes minutes
-BY_MODE = {"controllers": FLOWS, "pair": PAIR_FLOWS}
-ALL = FLOWS | PAIR_FLOWS
+DRAWS = {"controllers": 4, "pair": 1, "container": 1}  # so that all of a mode takes minutes
+BY_MODE = {"controllers": FLOWS, "pair": PAIR_FLOWS, "container": CONTAINER_FLOWS}
+ALL = FLOWS | PAIR_FLOWS | CONTAINER_FLOWS
 WIDTHS = {"whole": 8, "refused": 9, "held-back": 6, "broken": 8}  # of columns
 SAID = ("refused", "broken")  # one by one; who is held back is only counted, but at one point
 CHUNK = 16  # crashes that a process takes at a time

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 import msgspec
 
 from maxq.harness.contracts.environment import CLIENT_ADDRESS, Role, machine_address
-from maxq.harness.contracts.target import Node, Profile, Settings, Topology, plan
+from maxq.harness.contracts.target import Layout, Node, Profile, Settings, Topology, plan
 from maxq.harness.simulation.crash_points import Crash, PointDisk, Points
 from maxq.harness.simulation.disk import SimDisk
 from maxq.harness.simulation.loop import SimLoop
@@ -104,6 +104,7 @@ class Arena:
 
     profile: ClassVar[Profile] = "P-SAFE"
     quick: ClassVar[Mapping[Role, Mapping[str, str]]] = QUICK
+    layout: ClassVar[Layout] = ""
     sets: ClassVar[tuple[str, ...]] = (BROKER_SET,)
 
     def __init__(
@@ -133,11 +134,14 @@ class Arena:
         self._sent = 0
         self._sending = True
         sets = len(self.sets)
-        topology = Topology(controllers=controllers, broker_sets=sets, replicas=brokers)
+        topology = Topology(
+            controllers=controllers, broker_sets=sets, replicas=brokers, layout=self.layout
+        )
         self._settings = Settings(topology=topology, profile=self.profile, sync_flush=sync_flush)
         self.nodes: dict[str, Node] = {n.name: n for n in plan(topology)}
         self._client, _ = self.world.process(self.world.add_machine("client", CLIENT_ADDRESS))
-        for number, name in enumerate(self.nodes, start=1):
+        names = dict.fromkeys(node.process for node in self.nodes.values())
+        for number, name in enumerate(names, start=1):
             machine = self.world.add_machine(name, machine_address(number))
             machine.disk = cast(SimDisk, PointDisk(machine.disk, self.points, name))
         self._client.create_task(self._send_forever())
@@ -150,19 +154,25 @@ class Arena:
 
     def start(self, *names: str) -> None:
         """Start processes."""
-        addresses = {n: m.address for n, m in self.world.machines.items()}
         for name in names:
-            node, machine = self.nodes[name], self.world.machines[name]
-            text = ReferenceTarget().config(node, self._settings, addresses, f"/{name}")
-            lines = dict(line.split("=", 1) for line in text.splitlines())
-            lines |= dict(self.quick[node.role]) | (self._keys if node.role is Role.BROKER else {})
-            content = "".join(f"{k}={v}\n" for k, v in lines.items()).encode()
-            configs, _ = parse_node(node.role.value, content, name)
-            loop, host = self.world.process(machine)
-            made = make_node(configs, host)
-            self.oracle.attach(loop, machine, made)
-            task = loop.create_task(made.run(lambda: None))
-            self.processes[name] = Process(loop, task, made)
+            self._spawn(name, self.nodes[name].role.value, self._file(name))
+
+    def _file(self, name: str) -> bytes:
+        """A node's settings."""
+        node, addresses = self.nodes[name], {n: self.address(n) for n in self.nodes}
+        text = ReferenceTarget().config(node, self._settings, addresses, f"/{name}")
+        lines = dict(line.split("=", 1) for line in text.splitlines())
+        lines |= dict(self.quick[node.role]) | (self._keys if node.role is Role.BROKER else {})
+        return "".join(f"{k}={v}\n" for k, v in lines.items()).encode()
+
+    def _spawn(self, name: str, role: str, content: bytes, file: str = "") -> None:
+        machine = self.world.machines[name]
+        configs, _ = parse_node(role, content, name)
+        loop, host = self.world.process(machine)
+        made = make_node(configs, host, file=file)
+        self.oracle.attach(loop, machine, made)
+        task = loop.create_task(made.run(lambda: None))
+        self.processes[name] = Process(loop, task, made)
 
     def begin(self, victim: str) -> None:
         """The flow begins: from now on all that the victim does is a point."""
@@ -298,7 +308,8 @@ class Arena:
         )  # fmt: skip
         frame = Frame(code=RequestCode.SEND_MESSAGE, ext=to_ext(header), body=body)
         try:
-            answer = await pool.call(f"{self.address(master)}:10911", frame, timeout_s=1.0)
+            address = f"{self.address(master)}:{self.nodes[master].port}"
+            answer = await pool.call(address, frame, timeout_s=1.0)
         except (OSError, TimeoutError):
             return
         if answer.code == ResponseCode.SUCCESS:
@@ -317,8 +328,8 @@ class Arena:
             pool.close()
 
     def address(self, name: str) -> str:
-        """A machine's address."""
-        return self.world.machines[name].address
+        """The address of a node's machine."""
+        return self.world.machines[self.nodes[name].process].address
 
     def identity(self, broker: str) -> int | None:
         """The id in a broker's identity file; None without a whole one."""
@@ -399,7 +410,7 @@ class Arena:
                 if name == self._restarted and isinstance(_inner(failure), REFUSALS):
                     raise Refuses(describe(failure))
                 raise NotWhole(f"{name} failed: {describe(failure)}")
-        return len(self.processes) == len(self.nodes)
+        return len(self.processes) == len({node.process for node in self.nodes.values()})
 
     def id_fault(self) -> str:
         """What is wrong with the brokers' ids; empty if nothing is."""
