@@ -67,6 +67,7 @@ def port_taken(arena: Arena) -> str:
 
 
 def all_up(arena: Arena) -> str:
+    """As `both_up`."""
     both_up(arena)
     return HERE
 
