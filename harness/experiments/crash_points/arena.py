@@ -165,8 +165,9 @@ class Arena:
         lines |= dict(self.quick[node.role]) | (self._keys if node.role is Role.BROKER else {})
         return "".join(f"{k}={v}\n" for k, v in lines.items()).encode()
 
-    def _spawn(self, name: str, role: str, content: bytes, file: str = "") -> None:
-        machine = self.world.machines[name]
+    def _spawn(self, name: str, role: str, content: bytes, *, file: str = "", on: str = "") -> None:
+        """Start a process, on its machine or on one of another name."""
+        machine = self.world.machines[on or name]
         configs, _ = parse_node(role, content, name)
         loop, host = self.world.process(machine)
         made = make_node(configs, host, file=file)

@@ -69,13 +69,18 @@ class ContainerArena(PairArena):
         addresses = {node: self.address(node) for node in self.nodes}
         content = ReferenceTarget().container(whole, self._settings, addresses, "").encode()
         disk.install(CONTAINER_FILE, content)
-        self._spawn(name, "container", content, CONTAINER_FILE)
+        self._spawn(name, "container", content, file=CONTAINER_FILE)
+
+    def start_alone(self, *brokers: str) -> None:
+        """Start brokers as processes of their own, on the machines of their containers."""
+        for name in brokers:
+            self._spawn(name, "broker", self._file(name), on=self.nodes[name].process)
 
     def replace(self, victim: str) -> None:
         raise NotWhole(f"{victim} refuses to start")
 
     def brokers(self) -> dict[str, Broker]:
-        return {
+        return super().brokers() | {
             PurePosixPath(inner.file.path).parent.name: inner.broker
             for process in self.processes.values()
             if isinstance(process.node, Container) and process.loop.alive
