@@ -322,6 +322,7 @@ CLAIMS: tuple[Claim, ...] = (
         timed=True,
         checker="service",
         mutants=(
+            "added_as_slave",
             "first_master_stays",
             "group_forgotten_with_member",
             "late_close_evicts",
@@ -586,7 +587,7 @@ CLAIMS: tuple[Claim, ...] = (
         undisturbed=True,
         timed=True,
         checker="listings",
-        mutants=("slave_needs_master",),
+        mutants=("first_alone_registers_again", "slave_needs_master"),
     ),
     Claim(
         id="N12",

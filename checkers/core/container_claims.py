@@ -50,6 +50,7 @@ CONTAINERS: tuple[Claim, ...] = (
         "or could not be.",
         "removal_unlists_neighbour",
         "removal_closes_shared_links",
+        "addition_restarts_neighbours",
         "neighbour_timed_out_together",
     ),
     _claim(

@@ -58,7 +58,7 @@ ESCAPE: tuple[Claim, ...] = (
         in_pairs=COPIED,
         grounds=(RECOVERY,),
         checker="half-messages",
-        mutants=("half_skipped_after_tries", "refused_is_delivered"),
+        mutants=("half_skipped_after_tries", "refused_is_delivered", "shared_offsets"),
     ),
     Claim(
         id="E5",

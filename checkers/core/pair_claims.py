@@ -227,7 +227,7 @@ PAIR_CLAIMS: tuple[Claim, ...] = (
         grounds=(BROKER,),
         undisturbed=True,
         checker="delay-progress",
-        mutants=("progress_beyond_queue",),
+        mutants=("progress_beyond_queue", "shared_delay_progress"),
     ),
     Claim(
         id="P8",
