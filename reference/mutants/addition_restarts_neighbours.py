@@ -1,4 +1,4 @@
-"""A container that begins all its brokers anew when one is added.
+"""A container that starts all its brokers again when one is added.
 
 Clients of the others lose their connections, and name servers unlist them for a while. Breaks B5.
 """

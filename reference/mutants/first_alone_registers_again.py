@@ -1,6 +1,6 @@
 """A container of which one broker keeps the name servers informed, as one timer has one task.
 
-A name server that begins anew hears of it alone; its neighbours serve, and nobody finds them.
+A name server that has restarted hears of it alone; its neighbours serve, and nobody finds them.
 Breaks N11.
 """
 
