@@ -29,9 +29,9 @@ from maxq.histories.columns.scan import Ints
 from maxq.histories.op import HistoryError, without_cycles
 from maxq.histories.parquet import JUDGED, Files, read_coded
 
-# Bytes of an answer, in which pieces, or parts of one, say something to a partition. PySpark counts
-# answers, and may hold a thousand before it writes them; a few rows, of a whole log, may say much.
-ANSWER = 1 << 17
+# Bytes of an answer, in which pieces, or parts of one, say something to a partition, at most; and of
+# all that a task holds until it sends them. A few rows, of a whole log, may say much.
+ANSWER, HELD = 1 << 20, 1 << 25
 OfTask = tuple[str, int, bytes, int]  # task, number of a piece, what it says, which part of that
 SPOOLED = 1 << 25  # bytes of a run that a partition holds in memory; more of it are in a file
 FOLDERS = "SPARK_LOCAL_DIRS"  # where Spark has its workers keep files
@@ -142,8 +142,8 @@ def deal(
     known = context.broadcast({run: pickle.dumps(dealt) for run, dealt in runs.items()})
     blobs = [pickle.dumps(part) for part in parts]
     asked = context.parallelize(blobs, min(tasks, len(blobs)))
-    sent = asked.flatMap(partial(_sent, known, partitions))
-    judged = sent.partitionBy(partitions, _itself).mapPartitions(partial(_judged, known))
+    sent = _shuffled(asked.flatMap(partial(_sent, known, partitions)), partitions)
+    judged = sent.mapPartitions(partial(_judged, known))
     for blob in judged.collect():
         answer = pickle.loads(blob)
         if isinstance(answer, HistoryError):
@@ -154,8 +154,27 @@ def deal(
     return {run: whole(of) for run, of in found.items()}
 
 
-def _itself(partition: int) -> int:
-    return partition
+def _shuffled(sent: Any, partitions: int) -> Any:
+    """What tasks sent to each partition, in no order. As `RDD.partitionBy` does it, but each answer
+    goes to the JVM at once: that one holds a megabyte for each partition, in every task."""
+    from pyspark import RDD
+    from pyspark.serializers import NoOpSerializer, pack_long
+    from pyspark.traceback_utils import SCCallSiteSync
+
+    context = sent.ctx
+
+    def framed(answers: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
+        for partition, blob in answers:
+            yield pack_long(partition)
+            yield blob
+
+    keyed = sent.mapPartitions(framed, True)
+    keyed._bypass_serializer = True
+    with SCCallSiteSync(context):
+        pairs = context._jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
+        by_number = context._jvm.PythonPartitioner(partitions, id(framed))
+    values = context._jvm.PythonRDD.valueOfPair(pairs.partitionBy(by_number))
+    return RDD(values, context, NoOpSerializer())
 
 
 def _sent(known: Any, partitions: int, blob: bytes) -> Iterator[tuple[int, bytes]]:
@@ -180,22 +199,24 @@ def _said(part: Part, dealer: Dealer, partitions: int) -> Iterator[tuple[int, Of
 
 def _answers(run: str, said: Iterable[tuple[int, OfTask]]) -> Iterator[tuple[int, bytes]]:
     """The same, as many as make an answer at a time."""
-    held, size = defaultdict[int, list[OfTask]](list), Counter[int]()
+    held, size, every = defaultdict[int, list[OfTask]](list), Counter[int](), 0
     for partition, one in said:
         held[partition].append(one)
         size[partition] += len(one[2])
-        if size[partition] >= ANSWER:
-            yield partition, pickle.dumps((run, held.pop(partition)), pickle.HIGHEST_PROTOCOL)
-            del size[partition]
+        every += len(one[2])
+        full = [partition] if size[partition] >= ANSWER else []
+        for each in [*held] if every >= HELD else full:
+            yield each, pickle.dumps((run, held.pop(each)), pickle.HIGHEST_PROTOCOL)
+            every -= size.pop(each)
     for partition, rest in held.items():
         yield partition, pickle.dumps((run, rest), pickle.HIGHEST_PROTOCOL)
 
 
-def _judged(known: Any, pieces: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+def _judged(known: Any, answers: Iterable[bytes]) -> Iterator[bytes]:
     """What the keys of a partition come to. One check of a run is held at a time."""
     said: dict[str, Buckets] = {}
     with ExitStack() as files, without_cycles():
-        for _, blob in pieces:
+        for blob in answers:
             found = pickle.loads(blob)
             if isinstance(found, HistoryError):
                 yield blob
