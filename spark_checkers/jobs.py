@@ -29,8 +29,8 @@ from maxq.histories.columns.scan import Ints
 from maxq.histories.op import HistoryError, without_cycles
 from maxq.histories.parquet import JUDGED, Files, read_coded
 
-# Bytes of an answer, in which pieces, or parts of one, say something to a partition, at most; and of
-# all that a task holds until it sends them. A few rows, of a whole log, may say much.
+# Bytes of an answer, in which pieces, or parts of one, say something to a partition, at most; and
+# of all that a task holds until it sends them. A few rows, of a whole log, may say much.
 ANSWER, HELD = 1 << 20, 1 << 25
 OfTask = tuple[str, int, bytes, int]  # task, number of a piece, what it says, which part of that
 SPOOLED = 1 << 25  # bytes of a run that a partition holds in memory; more of it are in a file
