@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import ClassVar
 
+import msgspec
+
 from maxq.harness.contracts.target import NODE_FILE, Layout, containers
 from maxq.harness.experiments.crash_points.arena import LOOK_S, NotWhole
 from maxq.harness.experiments.crash_points.pair_arena import PairArena
@@ -65,7 +67,7 @@ class ContainerArena(PairArena):
         for broker in whole.brokers:
             disk.install(_path(broker), self._file(broker))
         listed = tuple(b for b in whole.brokers if b not in self.unlisted)
-        whole = type(whole)(name=name, brokers=listed, port=whole.port)
+        whole = msgspec.structs.replace(whole, brokers=listed)
         addresses = {node: self.address(node) for node in self.nodes}
         content = ReferenceTarget().container(whole, self._settings, addresses, "").encode()
         disk.install(CONTAINER_FILE, content)
