@@ -1,5 +1,6 @@
 """Crashes at points of flows of containers, a sample; and bugs they find."""
 
+import asyncio
 from random import Random
 
 import pytest
@@ -58,17 +59,16 @@ def test_what_a_failed_addition_leaves_behind_is_found(monkeypatch: pytest.Monke
         record(CONTAINER_FLOWS["container-add-refused"])
 
 
-def test_a_removal_that_takes_neighbours_along_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their container ends by itself, and so does not answer."""
+def test_a_removal_that_breaks_the_container_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Inner.end
 
-    async def fail() -> None:
-        raise RuntimeError("ended")
+    def fail() -> None:
+        raise RuntimeError("a callback of the container")
 
     async def end(self: Inner) -> None:
         await honest(self)
-        self._group.create_task(fail())
+        asyncio.get_running_loop().call_soon(fail)
 
     monkeypatch.setattr(Inner, "end", end)
-    with pytest.raises(NotWhole, match="no container-remove"):
+    with pytest.raises(NotWhole, match="k0 failed: RuntimeError: a callback"):
         record(CONTAINER_FLOWS["container-remove"])
