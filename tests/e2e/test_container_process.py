@@ -130,8 +130,12 @@ MiB = 1 << 20
 
 
 def stored(world: World, name: str) -> dict[str, bytes]:
-    folder = world.folder / name / "commitlog"
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    """The files of a log that are there for as long as it takes to read them."""
+    found = {}
+    for path in sorted((world.folder / name / "commitlog").iterdir()):
+        with contextlib.suppress(FileNotFoundError):  # retention took it meanwhile
+            found[path.name] = path.read_bytes()
+    return found
 
 
 def flood(world: World, name: str, bodies: int) -> set[int]:
