@@ -116,6 +116,7 @@ class OnDisk(World):
 
 
 @pytest.mark.campaign
+@pytest.mark.timeout(300)
 def test_a_flooded_broker_keeps_to_its_share_for_two_minutes(tmp_path: Path, disk: Path) -> None:
     world = OnDisk(tmp_path, disk)
     try:

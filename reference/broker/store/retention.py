@@ -2,9 +2,10 @@
 
 Files go for their age, at certain hours or when there is little room; and, where there is too
 little, whatever their age, unless that is switched off. A file's age is that of its last change.
-The oldest goes first, and the first that stays keeps all behind it; a look takes no more than
-`batch_max`. Never the last file, and none beyond `held_from`: what is not confirmed yet, or what a
-member of the SyncStateSet still copies (claim S9). RocketMQ knows neither bound.
+The oldest goes first, and the first that stays keeps all behind it. A look takes no more than
+`batch_max`, but for what is beyond a share. Never the last file, and none beyond `held_from`: what
+is not confirmed yet, or what a member of the SyncStateSet still copies (claim S9). RocketMQ knows
+neither bound.
 
 How much room there is, is one of two questions. A broker that has the whole partition asks how full
 that is, by its own files or others. One with a share asks how much of it its own files take, and no
@@ -84,10 +85,12 @@ def judge(rules: Rules, seen: Seen, files: Sequence[LogFile], *, full: bool) -> 
     crowded, excess = _room(rules, seen, forcibly_at)
     start: PhyOffset | None = None
     if crowded or seen.hour in rules.hours:
-        for file, following in list(pairwise(files))[: rules.batch_max]:
+        for number, (file, following) in enumerate(pairwise(files)):
             old = seen.now_ms >= file.modified_ms + rules.reserved_ms
             young_too = rules.forcibly and excess > 0
             if not (old or young_too) or following.start > seen.held_from:
+                break
+            if number >= rules.batch_max and not (rules.share < 1 and young_too):
                 break
             start = following.start
             excess -= following.start - file.start

@@ -1,9 +1,12 @@
 """Which files of a log go, by age, hour and how full the partition is."""
 
+import math
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from maxq.reference.broker.store.cleaner import rules_of
 from maxq.reference.broker.store.retention import HOUR_MS, LogFile, Rules, Seen, Verdict, judge
@@ -93,7 +96,21 @@ def test_a_share_takes_young_files_as_far_as_is_needed() -> None:
     assert shared(YOUNG, 801) == Verdict(start=PhyOffset(600), full=False)
     assert shared(YOUNG, 1100) == Verdict(start=PhyOffset(800), full=False)
     assert shared(YOUNG, 1100, share=0.55, share_forcibly_at=1.0).start is None
-    assert shared(YOUNG, 9000) == Verdict(start=PhyOffset(1500), full=False, beyond=7200)
+    assert shared(YOUNG, 9000) == Verdict(start=PhyOffset(3400), full=False, beyond=5300)
+
+
+@given(st.integers(1, 200), st.integers(0, 5000), st.integers(100, 40_000))
+def test_a_look_leaves_no_more_than_the_share_whatever_came_in_between(
+    count: int, queues: int, total: int
+) -> None:
+    """But for the last file, and what is no file of the log; and no file more than that takes."""
+    log, own = files(*[1] * count), count * SIZE + queues
+    verdict = shared(log, own, total=total, held_from=10**9)
+    gone = 0 if verdict.start is None else verdict.start - log[0].start
+    most = 0.8 * 0.5 * total
+    assert own - gone <= most or gone == (count - 1) * SIZE
+    assert gone == 0 or own - gone + SIZE > most
+    assert verdict.beyond == math.ceil(max(0, own - gone - most))
 
 
 def test_a_share_that_is_nearly_used_takes_old_files_at_any_hour() -> None:
