@@ -29,7 +29,6 @@ from maxq.spark_checkers.jobs import Dealt, Look, Part, deal, each, looked_at, s
 from maxq.spark_checkers.session import failures
 
 TASKS_A_CORE = 4
-ROWS_A_TASK = 3_000_000  # that reads: what it finds in its pieces it holds until it ends
 ROWS_A_PARTITION, PARTITIONS_MAX = 500_000, 128  # a task that sends holds a megabyte for each
 
 
@@ -49,8 +48,8 @@ def judge_on(
     Raises:
         SparkFailed: a job came to no end.
     """
+    tasks = TASKS_A_CORE * context.defaultParallelism
     rows = sum(rows_of(table.path) for table in tables.values())
-    tasks = max(TASKS_A_CORE * context.defaultParallelism, rows // ROWS_A_TASK)
     enough = min(rows // ROWS_A_PARTITION, PARTITIONS_MAX)
     partitions = max(context.defaultParallelism, enough)
     with failures():
