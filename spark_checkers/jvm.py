@@ -114,11 +114,16 @@ def _unlogged() -> Iterator[None]:
     def of_others(record: logging.LogRecord) -> bool:
         return "py4j" not in Path(record.pathname).parts
 
-    root = logging.getLogger()  # py4j's own logger has less to say
-    root.addFilter(of_others)
+    root, own, nowhere = logging.getLogger(), logging.getLogger("py4j"), logging.NullHandler()
+    propagates = own.propagate
+    root.addFilter(of_others)  # what its modules log by the root's own functions
+    own.addHandler(nowhere)
+    own.propagate = False
     try:
         yield
     finally:
+        own.propagate = propagates
+        own.removeHandler(nowhere)
         root.removeFilter(of_others)
 
 
