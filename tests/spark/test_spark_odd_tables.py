@@ -1,6 +1,5 @@
 """Tables that are odd or damaged: Spark says of them what the other engine says."""
 
-import logging
 import os
 import re
 import shutil
@@ -21,7 +20,6 @@ from maxq.harness.cli.main import run_cli
 from maxq.histories.op import HistoryError
 from maxq.histories.parquet import File, open_table
 from maxq.histories.tables import EVENTS, events_table
-from maxq.spark_checkers import jvm
 from maxq.spark_checkers.engine import Table, judge_on
 from maxq.spark_checkers.jobs import Part, each, surveyed
 from maxq.spark_checkers.session import SparkFailed, failures
@@ -180,13 +178,3 @@ def test_an_interrupt_is_one_wherever_the_bridge_fails_at_it(between: int) -> No
 
     with pytest.raises(KeyboardInterrupt), failures():
         raise last
-
-
-def test_what_the_bridge_logs_is_kept_from_the_screen(caplog: pytest.LogCaptureFixture) -> None:
-    """It raises that as well, or is told to end."""
-    bridge = logging.getLogger("py4j.clientserver")
-    with jvm._unlogged():
-        bridge.error("Exception occurred while shutting down connection")
-        assert caplog.records == []
-    bridge.error("of another")
-    assert [record.message for record in caplog.records] == ["of another"]
