@@ -1,5 +1,6 @@
 """Tables that are odd or damaged: Spark says of them what the other engine says."""
 
+import logging
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from maxq.harness.cli.main import run_cli
 from maxq.histories.op import HistoryError
 from maxq.histories.parquet import File, open_table
 from maxq.histories.tables import EVENTS, events_table
+from maxq.spark_checkers import jvm
 from maxq.spark_checkers.engine import Table, judge_on
 from maxq.spark_checkers.jobs import Part, each, surveyed
 from maxq.spark_checkers.session import SparkFailed, failures
@@ -178,3 +180,27 @@ def test_an_interrupt_is_one_wherever_the_bridge_fails_at_it(between: int) -> No
 
     with pytest.raises(KeyboardInterrupt), failures():
         raise last
+
+
+class Screen(logging.Handler):
+    """What would be shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.shown.append(record.getMessage())
+
+
+def test_what_the_bridge_logs_is_kept_from_the_screen() -> None:
+    """It raises that as well. Not by `caplog`, which listens to loggers that pass nothing on."""
+    screen = Screen()
+    logging.getLogger().addHandler(screen)
+    try:
+        with jvm._unlogged():
+            logging.getLogger("py4j.clientserver").error("while shutting down connection")
+            logging.getLogger("another").error("of another")
+    finally:
+        logging.getLogger().removeHandler(screen)
+    assert screen.shown == ["of another"]

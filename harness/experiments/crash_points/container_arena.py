@@ -7,9 +7,8 @@ they run.
 """
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -37,17 +36,8 @@ class ContainerArena(PairArena):
     layout: ClassVar[Layout] = "crossed-2"
     sets: ClassVar[tuple[str, ...]] = ("b0", "b1")
 
-    def __init__(
-        self,
-        crash: Crash | None,
-        *,
-        controllers: int,
-        brokers: int,
-        keys: Mapping[str, str] | None = None,
-        sync_flush: bool = True,
-    ) -> None:
-        super().__init__(crash, controllers=controllers, brokers=brokers, keys=keys,
-                         sync_flush=sync_flush)  # fmt: skip
+    def __init__(self, crash: Crash | None, **given: Any) -> None:
+        super().__init__(crash, **given)
         self._containers = {one.name: one for one in containers(self.nodes.values())}
         self.unlisted = set[str]()  # brokers that are in no container's file
         self.answers: list[tuple[str, int]] = []  # to additions and removals: whose, and the code

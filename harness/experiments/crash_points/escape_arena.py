@@ -15,7 +15,7 @@ other set has not acknowledged.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from maxq.harness.client.producers import Decision, ProducerSession
 from maxq.harness.client.session import QueueName, RouteBook
@@ -61,17 +61,8 @@ class EscapeArena(PairArena):
         },
     }
 
-    def __init__(
-        self,
-        crash: Crash | None,
-        *,
-        controllers: int,
-        brokers: int,
-        keys: Mapping[str, str] | None = None,
-        sync_flush: bool = True,
-    ) -> None:
-        super().__init__(crash, controllers=controllers, brokers=brokers, keys=keys,
-                         sync_flush=sync_flush)  # fmt: skip
+    def __init__(self, crash: Crash | None, **given: Any) -> None:
+        super().__init__(crash, **given)
         self.sent: dict[bytes, int] = {}  # what waits or waited -> when it was acknowledged, ns
         self._session: ProducerSession | None = None
         self.ask(self._produce())
