@@ -39,6 +39,7 @@ TRIM = "trim"
 RESET_CONNECTIONS = "reset-connections"
 WIPE_WRITE, ADD_WRITE = "wipe-write", "add-write"
 REMOVE_BROKER, ADD_BROKER = "remove-broker", "add-broker"  # of a container that goes on
+FAIL_STORE = "fail-store"  # of one of its brokers, which ends by itself
 NOBODY = "nobody"  # in the place of a node, in the completion of an act that struck none
 READ_LOG = "read-log"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
@@ -162,6 +163,13 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         heals=(ADD_BROKER, "start"),
         color="#E4B7C4",
         short="removed",
+    ),
+    FaultFacts(
+        strikes=FAIL_STORE,
+        effect="down",
+        heals=(ADD_BROKER, "start"),
+        color="#D99FB1",
+        short="store failed",
     ),
     # What they do to a store lasts; its node is down until it is started, and maybe afterwards.
     FaultFacts(strikes=WIPE, effect="down", heals=("start",)),

@@ -46,7 +46,8 @@ Some workloads have operations whose shapes are not a log's:
         with a neighbour. `ok`: the container answered, whatever it said; adds "code", "remark",
         "listed" (name server -> the nodes that it lists), "ports" (what is met at each port of the
         broker, but for those of neighbours) and "beside" (the brokers that the container was
-        started with), as seen right after the answer.
+        started with), as seen right after the answer. One that was added has "held", if it
+        answered: all messages in it after one more was sent, each as ``<broker>/<time of the op>``.
     wipe       {"node"}; ok the same: its store is removed on purpose. Here ends the claim that an
         id survives; that no id is given out twice holds on.
 

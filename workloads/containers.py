@@ -3,12 +3,14 @@
 Each container has a guest, a broker set of its own that no other workload touches, and a thread
 that adds and removes it: also when it is there, when it is not, and with a file that needs a port
 of a neighbour. A container that was killed comes back without its guest; the thread does not know
-that, and asks for what comes next. Operations (`maxq.histories.observed`): ``add-broker``,
-``remove-broker``. Claims: B1 to B7.
+that, and asks for what comes next. A guest that was added gets a message, and all that it has are
+read. Operations (`maxq.histories.observed`): ``add-broker``, ``remove-broker``. Claims: B1 to B7,
+B11.
 """
 
 import msgspec
 
+from maxq.harness.client.guests import kept
 from maxq.harness.contracts.cluster import Clash, Cluster, HostingBrokers, Workload
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
@@ -17,6 +19,7 @@ from maxq.histories.observed import ADD_BROKER, REMOVE_BROKER
 from maxq.histories.op import Op
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import NotSent
+from maxq.reference.wire.codes import ResponseCode
 
 GAP_NS = 500_000_000  # between an answer and the next request
 # How a guest is asked for, as often as it stands here; what it is then decides what must come.
@@ -52,16 +55,20 @@ class Operator:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._sets = {node.name: node.broker_set for node in cluster.nodes if node.guest}
 
     async def open(self) -> None:
         """Connections are made for each request."""
 
     async def invoke(self, op: Op) -> Outcome:
         hosting, guest = self._cluster.offers(HostingBrokers), op.value["broker"]
+        held: dict[str, object] = {}
         try:
             match op.f:
                 case "add-broker":
                     hosted = await hosting.add_broker(guest, op.value.get("clash"))
+                    if hosted.code == ResponseCode.SUCCESS and "clash" not in op.value:
+                        held = await self._held(guest, f"{guest}/{op.time}")
                 case "remove-broker":
                     hosted = await hosting.remove_broker(guest)
                 case _:
@@ -70,7 +77,13 @@ class Operator:
             return Fail(["not-sent", str(error)])
         except (OSError, RemoteProtocolError) as error:
             return Info([type(error).__name__, str(error)])
-        return Ok({**op.value, **msgspec.to_builtins(hosted)})
+        return Ok({**op.value, **msgspec.to_builtins(hosted), **held})
+
+    async def _held(self, guest: str, message: str) -> dict[str, object]:
+        """What a guest has, after one more message; nothing if that is not known."""
+        address, broker_set = self._cluster.address(guest), self._sets[guest]
+        found = await kept(self._cluster.dial, address, broker_set, message)
+        return {} if found is None else {"held": found}
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -28,9 +28,10 @@ EXCUSED = "excused"
 
 
 class Seen(NamedTuple):
-    """A node was found ended, or not to start, in an act."""
+    """A node was found ended, or not to start, in an act that began at `begun`."""
 
     node: str
+    begun: int
     at: int
     ended: Ended
 
@@ -75,6 +76,19 @@ def _judge(history: History) -> Case:
     return case
 
 
+def ended_by_themselves(history: History) -> Iterator[Seen]:
+    """Every node that was found ended by itself, or not to start, and that nothing excuses.
+
+    Raises:
+        HistoryError: a look at all nodes has another shape.
+    """
+    for at, found in looks_of(history):
+        for node, code in sorted(found.crashed.items()):
+            if node not in found.excused:
+                yield Seen(node, at, at, Ended(code, starts=False))
+    yield from _in_acts([act for act in faults(history) if act.kind != "question"])
+
+
 def _strike_before(acts: Sequence[Fault], node: str, at: int) -> Fault | None:
     """The last act on a node that was over before an index."""
     mine = (a for a in acts if node in a.nodes and _ends_or_starts(a) and a.ended is not None)
@@ -94,7 +108,8 @@ def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
                 continue
             if ended.starts and (node in cut or _elsewhere(force, str(node))):
                 continue  # judged once that is healed
-            yield Seen(str(node), act.begun if act.ended is None else act.ended, ended)
+            at = act.begun if act.ended is None else act.ended
+            yield Seen(str(node), act.begun, at, ended)
         if act.effect == "disk" or act.f in TAMPERS:
             sick |= set(act.nodes)
         elif act.may_start and act.holds:

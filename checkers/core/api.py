@@ -200,7 +200,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     `ok_ops_min` is how many `ok` operations a kind (`send`) needs before its silence means
     anything; it follows from the load that the run's own schedule asked for.
     `broker_sets` maps each broker set that the run's faults struck to the names of its replicas, of
-    which `learners` belong to no SyncStateSet. `lock_lease_ns` is how long a broker keeps a lock
+    which `learners` belong to no SyncStateSet. `containers` maps each container to the brokers with
+    which its process starts. `lock_lease_ns` is how long a broker keeps a lock
     for a client that is silent, `client_lease_ns` how long the client relies on it. `recovery_ns`
     bounds what liveness claims promise, from the last heal on; `shrink_ns` how long a silent
     replica may stay in a SyncStateSet; `eviction_ns` how long a silent broker may stay in a name
@@ -222,6 +223,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     ok_ops_min: dict[str, int] = msgspec.field(default_factory=dict)
     broker_sets: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     learners: tuple[str, ...] = ()
+    containers: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     lock_lease_ns: int = 10_000_000_000
     client_lease_ns: int = 5_000_000_000
     recovery_ns: int = 20_000_000_000

@@ -502,6 +502,7 @@ CLAIMS: tuple[Claim, ...] = (
         "broker must have been listed since it was started, or it and the controllers "
         "have been undisturbed for the recovery bound.",
         source=ROUTES,
+        in_pairs=(),
         grounds=(NAMESRV, RECOVERY),
         undisturbed=True,
         timed=True,
@@ -512,9 +513,11 @@ CLAIMS: tuple[Claim, ...] = (
         id="N6",
         promise="A name server lists a slave that runs, once both have been undisturbed for the "
         "recovery bound and no cut parts them. After a start the slave must have been "
-        "listed again, or the controllers have been undisturbed as long.",
+        "listed again, or the controllers have been undisturbed as long. Without controllers "
+        "this holds for each broker that is in its group.",
         source=ROUTES,
         of_stores=True,
+        in_pairs=(),
         grounds=(NAMESRV, RECOVERY),
         undisturbed=True,
         timed=True,

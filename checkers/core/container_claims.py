@@ -1,18 +1,28 @@
-"""The claims about brokers that are added to a container and removed from it (RIP-31).
+"""The claims about brokers of a container, and about adding and removing them (RIP-31).
 
 A part of the list of all claims (`maxq.checkers.core.claims`).
 """
 
 from maxq.checkers.core.claim import Claim
+from maxq.checkers.core.promises import ACTS, Need
 from maxq.histories.grounds import RECOVERY
 
 SOURCE = "RIP-31, docs/spec/acting-master.md 2"
 
 
-def _claim(number: int, promise: str, *mutants: str) -> Claim:
+def _claim(
+    number: int,
+    promise: str,
+    *mutants: str,
+    checker: str = "containers",
+    needs: tuple[Need, ...] = (),
+    undisturbed: bool = False,
+    timed: bool = False,
+) -> Claim:
     return Claim(
-        id=f"B{number}", promise=promise, source=SOURCE, in_pairs=(), grounds=(RECOVERY,),
-        checker="containers", mutants=mutants,
+        id=f"B{number}", promise=promise, source=SOURCE, needs=needs, in_pairs=needs,
+        grounds=(RECOVERY,), undisturbed=undisturbed, timed=timed, checker=checker,
+        mutants=mutants,
     )  # fmt: skip
 
 
@@ -63,5 +73,38 @@ CONTAINERS: tuple[Claim, ...] = (
         7,
         "A container that was ended comes back with the brokers of its file, and no others.",
         "added_survive_restart",
+    ),
+    _claim(
+        8,
+        "Of a container that has ended, slaves elsewhere act for its masters, as in A1. After its "
+        "start name servers list each of its brokers in the role of its file, as in N6. Its "
+        "neighbours may do what they like.",
+        "returns_with_wrong_role",
+        checker="shared-processes",
+        undisturbed=True,
+        timed=True,
+    ),
+    _claim(
+        11,
+        "A broker that is added on its store has every message that it had, and none that was "
+        "sent to another broker.",
+        "removal_deletes_store",
+    ),
+    _claim(
+        12,
+        "A slave that acts stores what is due at a master of its own container, if one was "
+        "undisturbed for the recovery bound.",
+        "escapes_remote_first",
+        checker="delayed",
+        needs=(ACTS,),
+        undisturbed=True,
+        timed=True,
+    ),
+    _claim(
+        14,
+        "A broker that ends by itself takes no other of its container along.",
+        "one_failure_ends_all",
+        checker="shared-processes",
+        undisturbed=True,
     ),
 )

@@ -83,6 +83,30 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a container that was ended came back with a broker that is not of its file",
         "{n} times a container that was ended came back with a broker that is not of its file",
     ),
+    "set-of-container-without-master": (
+        "nobody acted for a master whose container had ended",
+        "{n} times nobody acted for a master whose container had ended",
+    ),
+    "returned-otherwise": (
+        "a broker came back with its container, and was not listed in its role",
+        "{n} brokers came back with their containers, and were not listed in their roles",
+    ),
+    "neighbours-message": (
+        "a broker had a message that was sent to another one of its container",
+        "{n} times a broker had a message that was sent to another one of its container",
+    ),
+    "guest-message-lost": (
+        "a broker was added on its store and missed a message",
+        "{n} times a broker was added on its store and missed a message",
+    ),
+    "escaped-past-local": (
+        "a slave sent a message to another machine, beside a master in its own process",
+        "slaves sent {n} messages to other machines, beside masters in their own process",
+    ),
+    "neighbour-ended": (
+        "the failure of one broker ended another one of its container",
+        "the failures of brokers ended {n} others of their containers",
+    ),
     "deleted-early": (
         "a broker deleted messages that were younger than their retention",
         "in {n} queues messages were deleted that were younger than their retention",

@@ -24,12 +24,13 @@ back; such a message is lost as any other, under E3 instead of E1 (`uncopied` sa
 Nothing is early or late from where a clock is first set wrong; by a clock that was set back, and
 forth again, a message is at most a delay late, so that nothing is lost by it. Nothing is lost where
 a store was tampered with, or a broker deleted messages before they were read. Claims: E1, E2,
-E3, E5 (docs/spec/acting-master.md 8.3).
+E3, E5 (docs/spec/acting-master.md 8.3), and B12 of what a slave in a container stores elsewhere
+(`local_escape`).
 """
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
@@ -48,6 +49,7 @@ from maxq.checkers.messages.awaited import (
     number,
     read_of,
 )
+from maxq.checkers.messages.local_escape import escapes
 from maxq.checkers.messages.uncopied import Absence, absences, uncopied
 from maxq.histories.fault_facts import TAMPERS
 from maxq.histories.history import History
@@ -91,7 +93,7 @@ class Delayed:
     """The checker. See the module's text."""
 
     name = "delayed"
-    claims = ("E1", "E2", "E3", "E5")
+    claims = ("E1", "E2", "E3", "E5", "B12")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -101,7 +103,7 @@ class Delayed:
 
 
 def _case(history: History, context: Context) -> Case:
-    case = Case(judged={"E1": 0, "E2": 0, "E3": 0, "E5": 0})
+    case = Case(judged=dict.fromkeys(Delayed.claims, 0))
     until = _until(history)
     told = _told(history)
     for value, read in sorted(told.first.items()):
@@ -115,6 +117,7 @@ def _case(history: History, context: Context) -> Case:
     late = dict(_late(history, context, told, case, until))
     _lost(history, told, case, late, absences(history, context))
     case.found.extend(late.values())
+    case.found.extend(_elsewhere(history, context, told, case))
     return case
 
 
@@ -326,6 +329,31 @@ def _late(
                     read = told.first.get(m.value)
                     if read is None or read.op.index > last.op.index:
                         yield m.value, _overdue(m, last, (last.op.time - m.due_ns) / 1e9)
+
+
+def _elsewhere(history: History, context: Context, told: Told, case: Case) -> Iterator[Found]:
+    """What a slave stored at another set's master, though one was beside it."""
+    for escape in escapes(history, context):
+        for value, read in sorted(told.first.items()):
+            m, place = told.sent.get(value), str((read.op.ext or {}).get("node", ""))
+            if m is None or m.set != escape.set or not escape.since < m.begun:
+                continue
+            inside = escape.lull.time.holds(read.begun, read.op.index)
+            if not inside or not 0 <= m.at < escape.lull.time.at or place in ("", m.set):
+                continue
+            case.judged["B12"] += 1
+            if place not in escape.local:
+                yield _past_local(m, read, place, escape.local)
+
+
+def _past_local(m: Sent, read: Read, place: str, local: Collection[str]) -> Found:
+    said = (
+        f"Message {m.value} of broker set {m.set} (op {m.at}) came from set {place} (op "
+        f"{read.op.index}). The slave that acts shares its process with the master of "
+        f"{', '.join(sorted(local))}, which ran and should have taken it."
+    )
+    detail = {"value": m.value, "set": m.set, "stored-by": place, "beside": sorted(local)}
+    return Found("B12", "escaped-past-local", (m.begun, m.at, read.op.index), said, detail)
 
 
 def _was_read_before(told: Told, m: Sent, lull: Lull) -> bool:

@@ -5,6 +5,7 @@ must be the one that fits: an addition of who is there is refused (B1), a remova
 there is 211 (B2). What is seen right after an answer must fit it too: who was added is listed and
 answers (B3), who was removed is neither (B4), and an addition that failed leaves nothing (B6). A
 container that was ended comes back without its guest (B7). Neighbours stay listed meanwhile (B5).
+A guest that was added has the messages that it had, and nobody else's (B11).
 
 Judged are answers while nothing happens to the brokers of the container, and nothing has happened
 to a name server for as long as a recovery takes: brokers have to come back to one that was away. A
@@ -12,7 +13,7 @@ guest of which an answer is missing, or whose container may or may not have ende
 unknown until the next answer says what it is. That neighbours' requests succeed meanwhile is
 judged with everything else that clients do.
 
-Source: RIP-31; docs/spec/acting-master.md 2. Claims: B1 to B7.
+Source: RIP-31; docs/spec/acting-master.md 2. Claims: B1 to B7, B11.
 """
 
 from collections import defaultdict
@@ -27,6 +28,7 @@ from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import listed, shaped
 from maxq.checkers.evidence.quiescence import Spans, Undisturbed
 from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.fault_facts import TAMPERS
 from maxq.histories.history import History
 from maxq.histories.observed import ADD_BROKER, REMOVE_BROKER
 from maxq.histories.op import HistoryError, Op
@@ -49,6 +51,7 @@ class _Answered(msgspec.Struct, kw_only=True):
     ports: dict[str, str]
     beside: tuple[str, ...]
     clash: str | None = None
+    held: tuple[str, ...] | None = None
 
 
 class Request(NamedTuple):
@@ -77,7 +80,7 @@ class Containers:
     """The checker. See the module's text."""
 
     name = "containers"
-    claims = ("B1", "B2", "B3", "B4", "B5", "B6", "B7")
+    claims = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B11")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -126,6 +129,9 @@ def _judge(history: History, settle_ns: int) -> Case:
         guest, beside = Guest(), _beside(requests)
         known, heard = times.of(namesrvs, beside), cuts.of(beside | namesrvs, cuts.named)
         ends = [act for act in acts if beside.intersection(act.nodes) and _may_end(act)]
+        for wrong in _stores(name, requests, [a for a in ends if _may_take(a)]):
+            judged["B11"] += 1
+            case.found += [] if wrong is None else [wrong]
         for request in requests:
             guest = _after_acts(guest, ends, request)
             quiet = _quiet(times.of(beside | namesrvs), request) and settled(known, request)
@@ -159,6 +165,35 @@ def _may_end(act: Fault) -> bool:
     if act.f in (ADD_BROKER, REMOVE_BROKER):
         return False
     return act.may_start or act.effect == "down"
+
+
+def _may_take(act: Fault) -> bool:
+    """Whether an act may have taken messages of a store that had them."""
+    return act.f in TAMPERS or not act.known or act.kinds.loses_unsynced(act.f)
+
+
+def _stores(
+    name: str, requests: Sequence[Request], takes: Sequence[Fault]
+) -> Iterator[Found | None]:
+    """What each reading of a guest's messages shows."""
+    before, since = frozenset[str](), -1
+    for request in requests:
+        said = request.said
+        if said is None or said.held is None:
+            continue
+        if any(since < act.begun < request.at for act in takes):
+            before = frozenset()
+        others = [m for m in said.held if m.rpartition("/")[0] != name]
+        missing = sorted(before.difference(said.held))
+        if others:
+            why = f"was added, and has a message that was sent to another broker: {others[0]!r:.80}"
+            yield _found(("B11", "neighbours-message"), name, request, why)
+        elif missing:
+            why = f"was added on its store, and no longer has a message that it had: {missing[0]}"
+            yield _found(("B11", "guest-message-lost"), name, request, why)
+        else:
+            yield None
+        before, since = frozenset(said.held), request.at
 
 
 def _quiet(times: Spans, request: Request) -> bool:

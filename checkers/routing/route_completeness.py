@@ -66,13 +66,14 @@ class Living(NamedTuple):
 
 class Welcome:
     """Who may be listed: a broker registers with name servers once controllers have given it its
-    role, and from then on without them. Who lost its power, or was cut off when it ended, is listed
-    on until its entry expires, also when it is back: to be listed is no sign of its present life.
+    role, and from then on without them. Without controllers it does so once it is in its group. Who
+    lost its power, or was cut off when it ended, is listed on until its entry expires, also when it
+    is back: to be listed is no sign of its present life.
 
     Args:
         answers: of name servers, in order.
         acts: everything that the nemesis did.
-        controllers: all of them.
+        controllers: all of them; None: there are none, and pairs say for themselves who is in.
         bound_ns: for recovery.
     """
 
@@ -80,7 +81,7 @@ class Welcome:
         self,
         answers: Answers,
         acts: Sequence[Fault],
-        controllers: Collection[str],
+        controllers: Collection[str] | None,
         bound_ns: int,
     ) -> None:
         self.bound_ns = bound_ns
@@ -93,9 +94,10 @@ class Welcome:
         """Whether a broker had registered in the life that it had before an operation: a name
         server listed it that had not done so since its former life ended, or by the time of an
         answer it and the controllers had been undisturbed for the recovery bound."""
-        span = self.undisturbed.of([node, *self._controllers]).at(at.begun)
-        if span is not None and within(at, span._replace(at_ns=span.at_ns + self.bound_ns)):
-            return True
+        if self._controllers is not None:
+            span = self.undisturbed.of([node, *self._controllers]).at(at.begun)
+            if span is not None and within(at, span._replace(at_ns=span.at_ns + self.bound_ns)):
+                return True
         ended, begun = self._life(node, before)
         listed = self._appeared.get(address, ())
         first, last = (bisect_left(listed, at, key=_seen) for at in (begun + 1, before))
@@ -176,12 +178,19 @@ def around(
 
 def _due(living: Iterable[Living], welcome: Welcome) -> Iterator[Living]:
     """The same; it must be listed once the bound is over and controllers have welcomed it, or if it
-    was before, and nothing was done to either yet."""
-    listed = False
+    was before, and nothing was done to either yet. A broker of a pair that says it is not in its
+    group yet has the bound from then on."""
+    listed, alone_ns = False, 0
     for one in living:
-        view = one.broker.view
-        over = one.answer.begun_ns > one.span.at_ns + welcome.bound_ns
-        over = over and welcome.has(view.node, view.address, one.answer.begun, one.answer)
+        view, after = one.broker.view, one.after.view
+        if view.isolated is True or after.isolated is True:
+            alone_ns = one.after.at_ns
+            continue
+        over = one.answer.begun_ns > max(one.span.at_ns, alone_ns) + welcome.bound_ns
+        joined = view.isolated is False and after.isolated is False
+        over = over and (
+            joined or welcome.has(view.node, view.address, one.answer.begun, one.answer)
+        )
         yield one._replace(due=over or (listed and one.span.at < 0))
         listed = listed or one.lists()
 

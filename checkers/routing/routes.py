@@ -14,7 +14,8 @@ done to the name server and no cut parts it from the broker
   done stays so. Not who leads, or did so within the bound, or was made master in its turn at the
   end: a master that does not know of its successor yet is listed no more. Nor who was started and
   has not been listed since: it registers once it has its id and its role from the controllers, so
-  they must have been undisturbed as well.
+  they must have been undisturbed as well. Without controllers any broker counts that says it is in
+  its group, or was listed since it was started.
 - N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
   listed as master, once it has led for the recovery bound, or was so listed in this epoch.
 - N13: once it has been listed as master of its epoch, nobody of an older one takes its place
@@ -31,6 +32,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.core.promises import MODE, PAIR
 from maxq.checkers.evidence.faults import HOLDS, Fault, faults, may_start
 from maxq.checkers.evidence.observations import (
     NEVER,
@@ -91,12 +93,15 @@ def _judge(history: History, context: Context) -> Case:
     answers = sightings(history, OBSERVE_ROUTE, RouteView)
     replicas, acts = replica_sightings(history), faults(history)
     deaths = _deaths(acts, replicas)
-    controllers = _controllers(history)
+    controllers = controllers_of(history)
+    pairs = (context.settings or {}).get(MODE) == PAIR
     before = unordered(history, answers)
-    welcome = Welcome(before, acts, controllers, context.recovery_ns)
+    welcome = Welcome(before, acts, None if pairs else controllers, context.recovery_ns)
     late = [*_late(deaths, before, welcome, context)]
     living = [*undisturbed_replicas(replicas, before, welcome)]
-    due = [*following(living, acts, context.recovery_ns)]
+    due = [one for one in living if one.due]
+    if not pairs:
+        due = [*following(living, acts, context.recovery_ns)]
     sets = set_sightings(history)
     leading = [*undisturbed_masters(living, sets, context.recovery_ns)]
     taken = [*taken_masters(living, sets, context.recovery_ns)]
@@ -125,7 +130,7 @@ def _judge(history: History, context: Context) -> Case:
     return case
 
 
-def _controllers(history: History) -> list[str]:
+def controllers_of(history: History) -> list[str]:
     """All controllers that observers asked."""
     asked = (op.value for op in history.of_f(OBSERVE_CONTROLLER) if op.type == "invoke")
     return sorted({str(v["node"]) for v in asked if isinstance(v, dict) and "node" in v})

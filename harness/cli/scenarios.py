@@ -16,6 +16,7 @@ from maxq.harness.experiments.scenarios import kept_scenario, scenario
 from maxq.harness.experiments.scenarios.bisect import Bisection, between
 from maxq.harness.experiments.scenarios.kept_scenario import (
     KeptScenario,
+    gaps,
     kept_scenario_of,
     misses,
     run_kept,
@@ -101,6 +102,8 @@ def _show_kept(one: KeptScenario, store: Path, environment: str, base_image: str
     folder = store.resolve() / "scenarios" / one.name
     judged = run_kept(one, folder, environment=environment, base_image=base_image)
     show(judged, as_json=False, verbose=False)
+    for line in gaps(one.keeps, judged.results):
+        echo(f"{one.name}: {line}")
     missing = [*misses(one.keeps, judged.results)]
     for text in missing:
         echo(f"{one.name}: {text}")

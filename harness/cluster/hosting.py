@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, probing
+from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, probing, until
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.cluster.releases import Releases
 from maxq.harness.contracts.cluster import Clash, Hosted, Proof
@@ -25,6 +25,7 @@ from maxq.reference.wire.headers import to_ext
 from maxq.reference.wire.node_headers import AddBrokerRequest, RemoveBrokerRequest
 from maxq.reference.wire.route import ClusterInfo
 
+FAILED_S = 15.0  # in which a broker syncs something, and ends where it cannot
 ANSWER_TIMEOUT_S = 25.0  # an addition is answered after 18 s at the latest, a removal before
 OWN_PORTS = {"fast": -2, "main": 0, "ha": 1}  # beside listenPort
 # Which port of the newcomer is a neighbour's, and how far their listenPorts are apart then.
@@ -73,6 +74,21 @@ class Hosting:
             if proof.holds:
                 self._nodes.removed.discard(node)
             return proof
+
+    async def fail_store(self, node: str) -> Proof:
+        machine, own = self._nodes.machine(node), self._nodes.node(node)
+
+        async def ended() -> bool:
+            return {*(await self._ports(own)).values()} == {"refused"}
+
+        async with self._turn(node):
+            self._nodes.removed.add(node)
+            await machine.set_disk(failing=self._nodes.store(node))
+            try:
+                holds = await until(ended, FAILED_S)
+            finally:
+                await machine.set_disk()
+            return Proof(holds, {"ports": await self._ports(own)})
 
     def _turn(self, node: str) -> asyncio.Lock:
         """A container is asked for one thing at a time: whose port a newcomer wants must not go

@@ -487,6 +487,11 @@ class HostingBrokers(Protocol):
         """Add it again, on its store; prove it: its ports answer."""
         ...
 
+    async def fail_store(self, node: str) -> Proof:
+        """Let no sync of a broker's store succeed until it has ended by itself; prove that: its
+        ports refuse. The disk is sound again then. Needs `Capability.DISK`."""
+        ...
+
 
 @runtime_checkable
 class Levelled(Protocol):

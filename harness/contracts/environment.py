@@ -221,6 +221,7 @@ class Machine(Protocol):
         sync_ms: int | None = None,
         frozen: bool = False,
         misread: Misread | None = None,
+        failing: str = "",
     ) -> None:
         """Make the disk faulty in these ways and no others; without arguments it is sound again.
         Only where `Capability.DISK` is.
@@ -230,6 +231,7 @@ class Machine(Protocol):
             sync_ms: how long each sync takes that begins from now on; None: as long as it takes.
             frozen: no sync returns before the disk is not frozen any more; then all do.
             misread: the bit that reads give as another, `get` among them; nothing is written.
+            failing: the folder below which every sync fails with EIO; empty: none.
         """
         ...
 

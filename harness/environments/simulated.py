@@ -169,9 +169,10 @@ class SimulatedMachine:
         sync_ms: int | None = None,
         frozen: bool = False,
         misread: Misread | None = None,
+        failing: str = "",
     ) -> None:
         disk = self._machine.disk
-        disk.set_fault(full=full, sync_ms=sync_ms, frozen=frozen, misread=misread)
+        disk.set_fault(full=full, sync_ms=sync_ms, frozen=frozen, misread=misread, failing=failing)
 
     async def try_disk(self, *, timeout_s: float) -> Written:
         folder = f"{self.data_dir}/{TRIAL}/once"  # two deep, so that no node's folder is touched

@@ -27,7 +27,7 @@ from maxq.harness.experiments.simulate import SeedResult, run_seed
 from maxq.harness.run import provenance
 from maxq.harness.run.replay import Rate
 from maxq.harness.simulation.oracle.oracle import BROKE
-from maxq.histories.fault_facts import REMOVE_BROKER
+from maxq.histories.fault_facts import FAIL_STORE, REMOVE_BROKER
 from maxq.reference import mutants
 from maxq.reference.mutants import About
 
@@ -227,7 +227,7 @@ def run_trial(trial: Trial) -> SeedResult:
     if mutants.about(job.mutant).family == mutants.CONTAINED:
         return run_seed(
             seed, mutant=job.mutant, pairs=True, layout=IN_CONTAINERS[seed % len(IN_CONTAINERS)],
-            also=("containers",), beside=(REMOVE_BROKER,),
+            also=("containers",), beside=(REMOVE_BROKER, FAIL_STORE),
         )  # fmt: skip
     return run_seed(seed, mutant=job.mutant, pairs=_in_pair(job.mutant))
 

@@ -42,6 +42,7 @@ from maxq.checkers.routing.container_answers import Containers
 from maxq.checkers.routing.late_topics import LateTopics
 from maxq.checkers.routing.listings import Listings
 from maxq.checkers.routing.routes import Routes
+from maxq.checkers.routing.shared_processes import SharedProcesses
 from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.harness.contracts.plugins import current
 from maxq.harness.run.grounds import grounds_of, older
@@ -99,7 +100,7 @@ SAID_BY_OURS = ("P1", "P2", "P3", "P8")
 def every_checker() -> list[Checker]:
     """All checkers that some run is judged by, each once."""
     each = [*(c for found in BY_WORKLOAD.values() for c in found), *REPLICATED, *IN_A_PAIR, *ALWAYS]
-    each += [kind.checker for kind in current().checkers.values()]
+    each += [SharedProcesses(), *(kind.checker for kind in current().checkers.values())]
     return list({c.name: c for c in each}.values())
 
 
@@ -113,6 +114,7 @@ def checkers_of(options: Options) -> list[Checker]:
     chosen = [c for name in options.workload if options.busy(name) for c in judges_of(name)]
     chosen += [LateTopics()] if options.topics_made != "before" else []
     chosen += REPLICATED if options.replicas > 1 else ()
+    chosen += [SharedProcesses()] if options.layout else []
     if options.pair:
         chosen += IN_A_PAIR if options.replicas > 1 else ()
         chosen = [c for c in chosen if set(c.claims) & IN_PAIRS or not c.claims]

@@ -177,10 +177,12 @@ class Known(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
 class Keeps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a schedule shows that a cluster keeps: these claims, each looked at, while at least so
-    much happened, by the names of a run's counts (``failovers:returned``)."""
+    much happened, by the names of a run's counts (``failovers:returned``). `gaps`: for how many
+    seconds operations of a kind, maybe of one broker set (``send b1``), may have no success."""
 
     claims: tuple[str, ...]
     counts: dict[str, int] = {}
+    gaps: dict[str, float] = {}
 
 
 class Header(

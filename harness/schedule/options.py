@@ -18,6 +18,7 @@ from maxq.harness.contracts.target import (
     Settings,
     Timing,
     Topology,
+    containers,
     plan,
 )
 from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
@@ -33,6 +34,7 @@ from maxq.harness.targets.rocketmq.releases import (
 from maxq.histories.aliases import THEN
 from maxq.histories.fault_facts import (
     CHANGE_ADDRESS,
+    FAIL_STORE,
     POWER_LOSS,
     REMOVE_BROKER,
     REPLACE_RELEASE,
@@ -79,7 +81,7 @@ PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
     "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address",
     "slaves-away-kill", "slaves-away-power",
-    "reset-connections", "write-permission", REMOVE_BROKER, "none",
+    "reset-connections", "write-permission", REMOVE_BROKER, FAIL_STORE, "none",
 )  # fmt: skip
 # The faults in which machines lose their power.
 POWER_FAULTS = frozenset(("power", "slaves-away-power"))
@@ -281,6 +283,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             target=self.running,
             ok_ops_min=self._ok_ops_min(),
             broker_sets={name: tuple(replicas) for name, replicas in sets.items()},
+            containers={each.name: each.brokers for each in containers(nodes)},
             learners=tuple(node.name for node in nodes if node.learner),
             lock_lease_ns=LOCK_LEASE_MS * 1_000_000,
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,

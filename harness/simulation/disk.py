@@ -249,6 +249,7 @@ class SimDisk:
         self.files: dict[str, bytearray] = {}
         self.full = False
         self.misread: Misread | None = None  # what is read as another bit
+        self._failing = ""  # the folder below which no sync succeeds
         self._sync_ns: int | None = None  # how long a sync takes; None: as is drawn
         self._frozen: list[asyncio.Future[None]] | None = None  # while it is: syncs that wait
         self._capacity = capacity
@@ -323,6 +324,7 @@ class SimDisk:
         sync_ms: int | None = None,
         frozen: bool = False,
         misread: Misread | None = None,
+        failing: str = "",
     ) -> None:
         """Be faulty in these ways and no others; without arguments, be sound again.
 
@@ -331,8 +333,10 @@ class SimDisk:
             sync_ms: how long each sync takes that begins now; None: as a sound disk's.
             frozen: no sync returns, until the disk is not frozen any more.
             misread: the bit that reads give as another; what is written is not changed.
+            failing: the folder below which every sync fails with EIO; empty: none.
         """
         self.full = full
+        self._failing = failing
         self.misread = misread
         self._sync_ns = None if sync_ms is None else sync_ms * 1_000_000
         waiting, self._frozen = self._frozen, None
@@ -350,6 +354,8 @@ class SimDisk:
             loop = asyncio.get_running_loop()
             took_ns = self.draws.between(*SYNC_NS, crc32(path.encode()), round(loop.time() * 1000))
         await asyncio.sleep(took_ns / 1e9)
+        if self._failing and path.startswith(self._failing):
+            raise OSError(errno.EIO, "the disk failed")
         if self._frozen is not None:
             self._frozen.append(asyncio.get_running_loop().create_future())
             await self._frozen[-1]

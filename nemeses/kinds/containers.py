@@ -1,17 +1,20 @@
-"""Brokers that operators remove from containers that run, and add again (RIP-31).
+"""Brokers that leave containers which run on, and are added again (RIP-31).
 
 remove-broker  the container ends a broker (903) and goes on: the broker's ports refuse
+fail-store     no sync of a broker's store succeeds; it ends by itself, and its ports refuse
 add-broker     the container starts it again on its store (902)
 
 The brokers beside it serve on. A container that starts has all brokers of its file, so a `start`
 after a kill brings back who had been removed. Source: docs/spec/acting-master.md 2.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from maxq.harness.contracts.cluster import HostingBrokers, Part
-from maxq.histories.fault_facts import ADD_BROKER, REMOVE_BROKER
+from maxq.harness.contracts.environment import Capability
+from maxq.histories.fault_facts import ADD_BROKER, FAIL_STORE, REMOVE_BROKER
 from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
+from maxq.nemeses.kinds.machine import DISK_AILS
 from maxq.nemeses.kinds.process import DOWN_S, held, one_of
 from maxq.nemeses.stage import Stage
 
@@ -37,10 +40,19 @@ def _outside(stage: Stage, args: Args) -> Fit:
     return fits
 
 
-def _rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
-    parts, holds = drawing.bag(STRUCK), drawing.holds(DOWN_S)
-    while True:
-        yield held(Step(REMOVE_BROKER, who=one_of(parts)), ADD_BROKER, holds.next())
+def _sound(stage: Stage, args: Args) -> Fit:
+    """Who is in a container on a disk that no other fault concerns."""
+    inside = _inside(stage, args)
+    return lambda node: inside(node) and not DISK_AILS & stage.ailments(node)
+
+
+def _rounds(strike: str) -> Callable[[Drawing], Iterator[Sequence[Step]]]:
+    def rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
+        parts, holds = drawing.bag(STRUCK), drawing.holds(DOWN_S)
+        while True:
+            yield held(Step(strike, who=one_of(parts)), ADD_BROKER, holds.next())
+
+    return rounds
 
 
 REMOVAL = Kind(
@@ -56,6 +68,18 @@ REMOVAL = Kind(
             do=on_each(HostingBrokers, lambda cluster, args: cluster.add, alone=True),
         ),
     ),
-    rounds=_rounds,
+    rounds=_rounds(REMOVE_BROKER),
+    asked_only=True,
+)  # fmt: skip
+FAILURE = Kind(
+    name=FAIL_STORE,
+    about="the disk fails one broker of a container, which ends by itself and is added again",
+    acts=(
+        ActKind(
+            f=FAIL_STORE, needs=frozenset({Capability.DISK}), fit=_sound, alone=True,
+            do=on_each(HostingBrokers, lambda cluster, args: cluster.fail_store, alone=True),
+        ),
+    ),
+    rounds=_rounds(FAIL_STORE),
     asked_only=True,
 )  # fmt: skip

@@ -7,6 +7,12 @@ import pytest
 
 from maxq.checkers.evidence.faults import faults
 from maxq.harness.cli.given.asked import asked_from
+from maxq.harness.experiments.scenarios.kept_scenario import (
+    gaps,
+    kept_scenario_of,
+    misses,
+    run_kept,
+)
 from maxq.harness.run.stored_run import run_test
 from maxq.histories.op import Op
 from maxq.histories.store import ORACLE
@@ -55,16 +61,26 @@ def test_brokers_are_added_and_removed_while_containers_are_killed(
     tmp_path: Path, mode: str
 ) -> None:
     given = {**GIVEN, "layout": "crossed-2", "mode": mode, "workload": ("queue", "containers")}
-    given |= {"nemesis": ("kill", "remove-broker"), "time_limit": 30_000_000_000}
+    given |= {"nemesis": ("kill", "remove-broker", "fail-store"), "time_limit": 40_000_000_000}
     judged = run_test(asked_from(given), tmp_path, quiet=True)
 
     assert judged.results.valid is True
     assert (judged.stored.path / ORACLE).read_bytes() == b""
-    assert {"B1", "B2", "B3", "B4", "B5"} <= set(judged.results.of("kept"))
+    kept = {"B1", "B2", "B3", "B4", "B5", "B11", "B14"}
+    assert kept <= set(judged.results.of("kept"))
     acts = faults(judged.stored.history)
     assert [act for act in acts if not act.holds] == []
-    for f in ("remove-broker", "add-broker"):
+    for f in ("remove-broker", "fail-store", "add-broker"):
         assert {len(act.nodes) for act in acts if act.f == f} == {1}, "a broker goes alone"
+
+
+def test_a_container_dies_and_nothing_that_was_acknowledged_does(tmp_path: Path) -> None:
+    """RIP-31's sentence: the other container serves both sets, until the first one is back."""
+    one = kept_scenario_of("container_dies")
+    assert one is not None
+    judged = run_kept(one, tmp_path, environment="simulated")
+    assert [*misses(one.keeps, judged.results)] == []
+    assert len([*gaps(one.keeps, judged.results)]) == len(one.keeps.gaps)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +93,7 @@ def test_brokers_are_added_and_removed_while_containers_are_killed(
         ({"layout": "mixed", "nemesis": ("replace-release",)}, "replace-release is not for"),
         ({"workload": ("containers",)}, "--workload containers needs --layout: crossed-2,"),
         ({"nemesis": ("remove-broker",)}, "--nemesis remove-broker needs --layout: crossed-2,"),
+        ({"nemesis": ("fail-store",)}, "--nemesis fail-store needs --layout: crossed-2,"),
     ],
 )
 def test_what_containers_cannot_do_is_refused(more: dict[str, Any], why: str) -> None:

@@ -7,7 +7,8 @@ the smallest that runs (A1), and no other (A2); in a set whose master runs no sl
 counted from when that master was last isolated: until it has what its slaves have, one of them
 acts. Isolated is who says so; of RocketMQ's masters, which do not say it, who is missing in a name
 server's table. What a slave says was so when it was asked, so an answer counts if its question and
-answer lie in the quiet period.
+answer lie in the quiet period. A slave that says it is isolated itself, as one that was started
+beside a silent master, has the bound from then on, and the recovery bound in all.
 
 Claims: A1, A2, A3 (docs/spec/acting-master.md 8.3), of brokers without controllers.
 """
@@ -43,23 +44,29 @@ class Acting:
 
 def _case(history: History, context: Context) -> Case:
     case = Case(judged=dict.fromkeys(Acting.claims, 0))
+    reported: set[tuple[int, str]] = set()  # one finding of a lull and claim
+    for lull, name, claim, found in answers(history, context):
+        case.judged[claim] += 1
+        if found is not None and (lull.time.at, claim + name) not in reported:
+            reported.add((lull.time.at, claim + name))
+            case.found.append(found)
+    case.counts = {f"answers-{claim}": n for claim, n in case.judged.items()}
+    return case
+
+
+def answers(history: History, context: Context) -> Iterator[tuple[Lull, str, str, Found | None]]:
+    """Each answer of a slave in a quiet period: of which set, under which claim, what is wrong."""
     said: dict[str, list[Said]] = defaultdict(list)
     for s in replica_sightings(history):
         if isinstance(s.view.acting, bool):
             said[s.view.node].append(s)
     out_ns = _isolated(history, context, said)
-    reported: set[tuple[int, str]] = set()  # one finding of a lull and claim
-    for number, lull in enumerate(calm(history)):
+    nobody = nobody_is_to_act(context.settings)
+    for lull in calm(history):
         for name, nodes in sorted(context.broker_sets.items()):
-            for claim, found in _judged(name, nodes, lull, said, out_ns[name], context.shrink_ns):
-                if claim == "A1" and nobody_is_to_act(context.settings):
-                    continue
-                case.judged[claim] += 1
-                if found is not None and (number, claim + name) not in reported:
-                    reported.add((number, claim + name))
-                    case.found.append(found)
-    case.counts = {f"answers-{claim}": n for claim, n in case.judged.items()}
-    return case
+            for claim, found in _judged(name, nodes, lull, said, out_ns[name], context):
+                if not (claim == "A1" and nobody):
+                    yield lull, name, claim, found
 
 
 def _isolated(
@@ -93,25 +100,34 @@ def _judged(
     lull: Lull,
     said: Mapping[str, Sequence[Said]],
     out_ns: Sequence[int],
-    bound_ns: int,
+    context: Context,
 ) -> Iterator[tuple[str, Found | None]]:
     """What each answer of a set's slaves in a lull comes to: of which claim, and what is wrong."""
-    time, gone = lull.time, lull.state.gone
+    time, gone, bound_ns = lull.time, lull.state.gone, context.shrink_ns
     running = [n for n in nodes[1:] if n not in gone]
     for node in running:
+        own_ns = [s.begun_ns for s in said.get(node, ()) if s.view.isolated is True]
         for s in said.get(node, ()):
             late = s.begun_ns >= time.at_ns + bound_ns
             if not late or not time.holds(s.begun, s.at):
                 continue
             acts = s.view.acting is True
             if nodes[0] not in gone:
-                if any(s.begun_ns - bound_ns <= ns <= s.begun_ns for ns in out_ns):
+                if _lately(out_ns, s, bound_ns):
                     continue
                 yield "A3", _beside(name, s, nodes[0], bound_ns) if acts else None
             elif node == running[0]:
+                joins = s.begun_ns < time.at_ns + context.recovery_ns
+                if not acts and joins and _lately(own_ns, s, bound_ns):
+                    continue
                 yield "A1", None if acts else _nobody(name, s, nodes[0], bound_ns)
             else:
                 yield "A2", _second(name, s, nodes[0], bound_ns) if acts else None
+
+
+def _lately(times_ns: Sequence[int], s: Said, bound_ns: int) -> bool:
+    """Whether one of some times is so shortly before an answer."""
+    return any(s.begun_ns - bound_ns <= ns <= s.begun_ns for ns in times_ns)
 
 
 def _nobody(name: str, s: Said, master: str, bound_ns: int) -> Found:

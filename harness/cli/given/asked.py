@@ -37,7 +37,7 @@ from maxq.harness.targets.rocketmq.releases import (
     release_of,
 )
 from maxq.harness.targets.settings_files import why_left_out
-from maxq.histories.fault_facts import REMOVE_BROKER
+from maxq.histories.fault_facts import FAIL_STORE, REMOVE_BROKER
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
@@ -45,6 +45,7 @@ ALL = "all"  # every fault that the environment can do
 CONTROLLERS = 3
 JRAFT = f":{BACK_ENDS[1]}"  # how the name of a target ends whose controllers agree by it
 COUNTS = ("controllers", "namesrvs", "broker_sets", "replicas", "learners")
+OF_CONTAINERS = (REMOVE_BROKER, FAIL_STORE)  # faults of one of several brokers in a process
 OF_LAYOUTS = frozenset(("broker_sets", "replicas"))  # that a layout says
 # Faults of one broker, of which a container cannot restart one alone.
 NOT_IN_CONTAINERS = ("replace-release", "change-settings")
@@ -241,8 +242,9 @@ def _take_layout(known: dict[str, Any], chosen: Collection[str], *, pair: bool) 
     layout: Layout = known.get("layout") or ""
     if not layout and "containers" in known["workload"]:
         raise ValueError(f"--workload containers needs --layout: {', '.join(sorted(LAYOUTS))}")
-    if not layout and REMOVE_BROKER in known["nemesis"]:
-        raise ValueError(f"--nemesis {REMOVE_BROKER} needs --layout: {', '.join(sorted(LAYOUTS))}")
+    inside = [name for name in OF_CONTAINERS if name in known["nemesis"]]
+    if not layout and inside:
+        raise ValueError(f"--nemesis {inside[0]} needs --layout: {', '.join(sorted(LAYOUTS))}")
     if not layout:
         return
     sets, replicas, _ = LAYOUTS[layout]

@@ -195,6 +195,7 @@ class LinkedMachine:
         sync_ms: int | None = None,
         frozen: bool = False,
         misread: Misread | None = None,
+        failing: str = "",
     ) -> None:
         raise self._missing(Capability.DISK, "its machines share one disk")
 

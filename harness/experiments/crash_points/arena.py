@@ -122,7 +122,7 @@ class Arena:
         self.oracle = Oracle(self.world)
         self.points = Points(crash)
         self.acked: list[bytes] = []
-        self.taken = Counter[str]()  # how many of them by each broker set
+        self._taker: dict[bytes, str] = {}  # which broker set has taken each
         self.set_size = brokers
         self.processes: dict[str, Process] = {}
         self.old_master = ""  # before the flow
@@ -147,6 +147,10 @@ class Arena:
         self._client.create_task(self._send_forever())
 
     # Nodes.
+
+    def process(self, name: str) -> str:
+        """The process that a node is in, alone or with others, and its machine."""
+        return self.nodes[name].process if name in self.nodes else name
 
     def of(self, role: Role) -> list[str]:
         """Names of the nodes of a role."""
@@ -185,6 +189,11 @@ class Arena:
         self._acked_old = len(self.acked)
         for machine in self.world.machines.values():
             machine.set_clock(AGE_MS, 0)
+
+    @property
+    def taken(self) -> Counter[str]:
+        """How many messages each broker set has acknowledged."""
+        return Counter(self._taker.values())
 
     def fresh(self) -> bool:
         """Whether a message was acknowledged since the flow began."""
@@ -315,7 +324,7 @@ class Arena:
             return
         if answer.code == ResponseCode.SUCCESS:
             self.acked.append(body)
-            self.taken[broker_set] += 1
+            self._taker[body] = broker_set
 
     async def designate(self, broker: str) -> None:
         """An operator orders another master."""
@@ -359,7 +368,7 @@ class Arena:
 
     def logged(self, name: str, trace: str) -> int:
         """How often a node has logged something."""
-        return sum(entry[1] == trace for entry in self.world.machines[name].log)
+        return sum(entry[1] == trace for entry in self.world.machines[self.process(name)].log)
 
     # Whole or not.
 
@@ -424,12 +433,17 @@ class Arena:
 
     def missing(self) -> list[bytes]:
         """Acknowledged messages that no master has, without those that are old and lie before all
-        that there is."""
-        masters = [self.stores(s)[self.master(s) or ""] for s in self.sets]
-        there = set[bytes]().union(*map(bodies, masters))
-        found = [at for at, body in enumerate(self.acked) if body in there]
-        gone = min([self._acked_old, *found[:1]])
-        return [body for body in self.acked[gone:] if body not in there]
+        that their set has."""
+        masters = {s: self.stores(s)[self.master(s) or ""] for s in self.sets}
+        there = set[bytes]().union(*map(bodies, masters.values()))
+        old = {*self.acked[: self._acked_old]}
+        lacking = list[bytes]()
+        for broker_set in self.sets:
+            own = [body for body in self.acked if self._taker[body] == broker_set]
+            first = next((at for at, body in enumerate(own) if body in there), len(own))
+            gone = sum(body in old for body in own[:first])
+            lacking += [body for body in own[gone:] if body not in there]
+        return lacking
 
 
 def bodies(store: Store, queue_id: int = 0) -> set[bytes]:

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from maxq.harness.contracts.target import NODE_FILE, Layout, containers
+from maxq.harness.contracts.target import NODE_FILE, Layout, Profile, containers
 from maxq.harness.experiments.crash_points.arena import LOOK_S, NotWhole
+from maxq.harness.experiments.crash_points.escape_arena import EscapeArena
 from maxq.harness.experiments.crash_points.pair_arena import PairArena
 from maxq.harness.simulation.crash_points import Crash
 from maxq.harness.simulation.loop import SimLoop
@@ -147,6 +148,21 @@ class ContainerArena(PairArena):
         if self._squatter is not None:
             self._squatter.kill()
             self._squatter = None
+
+
+class DegradingArena(ContainerArena):
+    """Two crossed containers whose masters take messages alone, where the other one is down;
+    arguments as `Arena`."""
+
+    profile: ClassVar[Profile] = "P-AUTO"
+
+
+class LocalEscapeArena(ContainerArena, EscapeArena):
+    """Three crossed containers. The first set's slave and the second set's master share a process,
+    so that what waits at the first moves within it; arguments as `Arena`."""
+
+    layout: ClassVar[Layout] = "crossed-3"
+    sets: ClassVar[tuple[str, ...]] = ("b0", "b1", "b2")
 
 
 def _path(broker: str) -> str:

@@ -1,8 +1,10 @@
 """The flows of containers that are crashed at every point (RIP-31).
 
 Start from the list of a file; addition of a broker with a new store, and with the one that it had;
-an addition that fails at the broker's third port; a removal. The victim is the container, with all
-its brokers. Afterwards an operator adds what is missing, and both sets must be whole.
+an addition that fails at the broker's third port; a removal; retention while the other container,
+with a slave, is down; and, in three containers, an escape
+from an acting slave to the master beside it. The victim is the container, with all its brokers.
+Afterwards an operator adds what is missing, and both sets must be whole.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,12 +13,19 @@ from typing import Any, cast
 
 from maxq.harness.contracts.environment import Role
 from maxq.harness.experiments.crash_points.arena import Arena
-from maxq.harness.experiments.crash_points.container_arena import ContainerArena
-from maxq.harness.experiments.crash_points.flows import Flow
+from maxq.harness.experiments.crash_points.container_arena import (
+    ContainerArena,
+    DegradingArena,
+    LocalEscapeArena,
+)
+from maxq.harness.experiments.crash_points.escape_flows import local_flows
+from maxq.harness.experiments.crash_points.flows import FILE, FILES, OLD_FILES_GO, Flow
+from maxq.reference.broker.store.store import Store
 from maxq.reference.wire.codes import ResponseCode
 
 ASYNC = "-async"  # of a flow of brokers that do not sync before they answer
 HERE, OTHER = "k0", "k1"  # the victim, and the one beside it
+MASTER = "b0-0"  # the master that it has
 BROKER = "b1-1"  # the slave that the victim has
 HA = 1  # from a broker's port to its third one
 
@@ -66,6 +75,27 @@ def port_taken(arena: Arena) -> str:
     return HERE
 
 
+def long_log(arena: Arena) -> str:
+    """One container is down, while the other's master wrote several files."""
+    both_up(arena)
+    arena.kill(OTHER)
+    arena.until(lambda: _master_store(arena).end > FILES * FILE, "some files")
+    return HERE
+
+
+def _master_store(arena: Arena) -> Store:
+    return arena.brokers()[MASTER]._store
+
+
+def _trimmed(arena: Arena) -> bool:
+    """It has lost all that is old, and takes messages."""
+    return _master_store(arena).start >= FILES * FILE and arena.fresh()
+
+
+def _was_trimmed(arena: Arena, victim: str) -> bool:
+    return arena.logged(MASTER, "broker.trimmed") > 0
+
+
 def all_up(arena: Arena) -> str:
     """As `both_up`."""
     both_up(arena)
@@ -110,16 +140,25 @@ def _mend(arena: Arena) -> None:
     whole.add_all()
 
 
+def _start_other(arena: Arena) -> None:
+    arena.start(OTHER)
+
+
 def _flow(
     name: str,
     prepare: Callable[[Arena], str],
     act: Callable[[Arena], None],
     done: Callable[[Arena], bool],
     proof: Callable[[Arena, str], bool],
+    mend: Callable[[Arena], None] = _mend,
+    **more: Any,
 ) -> Iterator[Flow]:
     """Of brokers that sync before they answer, and of those that do not."""
-    more: dict[str, Any] = {"controllers": 0, "brokers": 2, "arena": ContainerArena}
-    flow = Flow(f"container-{name}", prepare, act, done, proof, _mend, **more)
+    more = {"controllers": 0, "brokers": 2, "arena": ContainerArena, **more}
+    return _twice(Flow(f"container-{name}", prepare, act, done, proof, mend, **more))
+
+
+def _twice(flow: Flow) -> Iterator[Flow]:
     yield flow
     yield replace(flow, name=flow.name + ASYNC, sync_flush=False)
 
@@ -132,6 +171,17 @@ CONTAINER_FLOWS: dict[str, Flow] = {
         _flow("add-old", removed_one, _add, _joined, _has_it),
         _flow("add-refused", port_taken, _add, _answered, _was_refused),
         _flow("remove", all_up, _remove, _answered, _lacks_it),
+        _flow(
+            "retention",
+            long_log,
+            Arena.age,
+            _trimmed,
+            _was_trimmed,
+            _start_other,
+            arena=DegradingArena,
+            **OLD_FILES_GO,
+        ),
+        *(_twice(flow) for flow in local_flows(LocalEscapeArena)),
     )
     for flow in both
 }

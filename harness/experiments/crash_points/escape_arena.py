@@ -134,8 +134,8 @@ class EscapeArena(PairArena):
     def become_whole(self) -> None:
         self.until(lambda: self._sound_so_far() and (self.settled() or bool(self.out())),
                    "what waits is settled while a slave acts")  # fmt: skip
-        if MASTER not in self.processes:
-            self.start(MASTER)
+        if self.process(MASTER) not in self.processes:
+            self.start(self.process(MASTER))
         self.go_on()
         super().become_whole()
         self.until(self.settled, "what waited is settled")
@@ -178,9 +178,9 @@ class EscapeArena(PairArena):
 
     def _check_progress(self) -> None:
         """Raises NotWhole if the acting slave remembers as settled what nobody else has taken."""
-        if MASTER in self.processes:
+        if self.process(MASTER) in self.processes:
             return  # its slave has what it says
-        log = self.world.machines[ACTING].log
+        log = self.world.machines[self.process(ACTING)].log
         moved = {(trace, fields["offset"]) for _, trace, fields in log if trace in MOVED}
         for trace, places in zip(MOVED, zip(*self._positions(), strict=True), strict=True):
             for position in places:
@@ -210,9 +210,8 @@ class EscapeArena(PairArena):
         return table.get(f"{HALF_TOPIC}@{GROUP}", {}).get(QUEUE, 0)
 
     def _config_file(self, name: str) -> bytes:
-        return bytes(
-            self.world.machines[ACTING].disk.files.get(f"/{ACTING}/store/config/{name}", b"")
-        )
+        disk = self.world.machines[self.process(ACTING)].disk
+        return bytes(disk.files.get(f"/{ACTING}/store/config/{name}", b""))
 
 
 MOVED = ("broker.schedule.moved", "broker.transaction.moved")  # by the acting slave, to a target

@@ -37,12 +37,12 @@ def _sets(arena: Arena) -> EscapeArena:
 
 def acted_for(arena: EscapeArena, *waiting: bytes) -> None:
     """Messages wait at the first set, whose master is down; its slave acts."""
-    arena.start(*arena.nodes)
+    arena.start(*dict.fromkeys(map(arena.process, arena.nodes)))
     arena.until(lambda: arena.in_sync(2) and min(arena.taken[s] for s in arena.sets) >= 2,
                 "both sets take messages")  # fmt: skip
     arena.pause()
     arena.send_waiting(*waiting)
-    arena.kill(MASTER)
+    arena.kill(arena.process(MASTER))
     arena.until(lambda: arena.acting() == [ACTING], "the slave acts")
 
 
@@ -68,7 +68,7 @@ def _wait_until(arena: EscapeArena, at_ns: int) -> None:
 def _victim(prepare: Callable[[Arena], None], name: str) -> Callable[[Arena], str]:
     def prepared(arena: Arena) -> str:
         prepare(arena)
-        return name
+        return arena.process(name)
 
     return prepared
 
@@ -102,6 +102,18 @@ def _is_safe(arena: Arena, moved: str) -> bool:
 
 def _was_moved(trace: str, count: int, arena: Arena, victim: str) -> bool:
     return arena.logged(ACTING, trace) == count
+
+
+def local_flows(arena: type[EscapeArena]) -> tuple[Flow, ...]:
+    """The flows in which slave and target are one process, the victim."""
+    return (
+        Flow("container-escape-delayed", _victim(shortly_before_due, ACTING), nothing,
+             _delayed_is_copied, partial(_was_moved, MOVED[0], 1), nothing,
+             controllers=0, brokers=2, arena=arena),
+        Flow("container-escape-half", _victim(shortly_before_round, ACTING), nothing,
+             _halves_are_settled, partial(_was_moved, MOVED[1], len(HALVES)), nothing,
+             controllers=0, brokers=2, arena=arena),
+    )  # fmt: skip
 
 
 def flows() -> tuple[Flow, ...]:

@@ -2,7 +2,8 @@
 
 A run that is valid may be so because nothing happened. Such a schedule names the claims it is
 about, and how often what they are about must have happened at least. It is *kept* when nothing is
-broken, each of its claims was looked at and kept, and the counts are reached.
+broken, each of its claims was looked at and kept, the counts are reached, and clients had no gap
+that is longer than it says.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from maxq.checkers.availability.answers import LENGTH_NS_MIN
 from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.run.replay import options_for
@@ -80,3 +82,24 @@ def misses(keeps: Keeps, results: Results) -> Iterator[str]:
         found = results.counts.get(name, 0)
         if found < least:
             yield f"{name}: {found}, at least {least} were to be seen"
+    for name, bound in keeps.gaps.items():
+        longest = longest_gap(name, results)
+        if longest > bound:
+            yield f"{name}: {longest:.1f} s without success, at most {bound:g} s are allowed"
+
+
+def longest_gap(name: str, results: Results) -> float:
+    """The longest time (s) in which no operation of a kind (``poll``, ``send b1``) succeeded; 0
+    where none was as long as `maxq.checkers.availability.answers.LENGTH_NS_MIN`."""
+    f, _, of_set = name.partition(" ")
+    found = [s.length_ns for s in results.stretches if s.f == f and (not of_set or s.set == of_set)]
+    return max(found, default=0) / 1e9
+
+
+def gaps(keeps: Keeps, results: Results) -> Iterator[str]:
+    """The longest gap of each kind of client beside its bound, a line each."""
+    least = LENGTH_NS_MIN / 1e9
+    for name, bound in keeps.gaps.items():
+        longest = longest_gap(name, results)
+        words = f"{longest:.1f} s" if longest else f"under {least:g} s"
+        yield f"{name:20} longest time without success {words:>10}, bound {bound:g} s"

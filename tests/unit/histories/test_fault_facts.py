@@ -75,7 +75,7 @@ def test_nothing_but_its_kind_is_known_of_an_unknown_act(f: str) -> None:
 def test_what_is_asked_of_the_table() -> None:
     ended = [facts.strikes for facts in BUILT_IN.ended_by("start")]
     stores = ["wipe", "copy-store", "cut-file", "flip-bit"]
-    assert ended == ["kill", "stop", "power-loss", "remove-broker", *stores]
+    assert ended == ["kill", "stop", "power-loss", "remove-broker", "fail-store", *stores]
     assert set(stores) == TAMPERS
     assert BUILT_IN.starting == ("start",)
     names = [f for facts in BUILT_IN_FACTS for f in (facts.strikes, *facts.heals)]

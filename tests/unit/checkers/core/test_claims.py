@@ -41,6 +41,7 @@ from maxq.checkers.routing import (
     container_answers,
     listings,
     routes,
+    shared_processes,
     silent_brokers,
 )
 from maxq.harness.contracts.target import Profile
@@ -66,6 +67,7 @@ CHECKERS: tuple[Checker, ...] = (
     lock_service.LockService(),
     ordered.Ordered(),
     consumer_offsets.Offsets(),
+    shared_processes.SharedProcesses(),
     delayed.Delayed(),
     half_messages.HalfMessages(),
     routes.Routes(),
@@ -111,6 +113,7 @@ def test_settings_decide_what_is_promised_and_no_name(profile: Profile) -> None:
         "P-UNCLEAN": {*lossless, "S7"},
     }[profile]
     wanted |= {"A1", "A2", "A3", "A4", "A5", "A6", "A8", "A11", "N2", "N8", "N12"}  # of pairs
+    wanted |= {"B12"}
     wanted |= {"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8"}
     wanted |= {"E3", "L3", "L4"}  # of pairs, and of brokers that are not in strict mode
     effective = settings(profile)

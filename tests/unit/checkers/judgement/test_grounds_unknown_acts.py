@@ -35,12 +35,15 @@ from route_histories import (
 )
 from test_availability import CONTEXT, back, headless, silent, struck
 from test_consumer_offsets import failed_over
-from test_delayed_messages import again
+from test_delayed_messages import CONTEXT as DELAYS
+from test_delayed_messages import CROSSED, again, escaped
 from test_master_addresses import MOVED_AT, Seen, view
 from test_needless_elections import replaced
 from test_replicas import FIRST, SECOND, SENT, log, run, stored
 from test_routes import SLAVE_AS_MASTER, Led, killed, lives_on
 from test_service import Probing
+from test_shared_processes import CONTEXT as CONTAINED
+from test_shared_processes import taken_along, unlisted
 from test_write_availability import master_killed
 
 from maxq.checkers.availability.availability import Availability
@@ -75,6 +78,7 @@ from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.acting_routes import ActingRoutes
 from maxq.checkers.routing.listings import Listings
 from maxq.checkers.routing.routes import Routes
+from maxq.checkers.routing.shared_processes import SharedProcesses
 from maxq.checkers.routing.silent_brokers import SilentBrokers
 from maxq.histories.fault_facts import GONE, Effect, FaultFacts
 from maxq.histories.grounds import conclusion, declaration
@@ -83,7 +87,10 @@ from maxq.histories.op import NEMESIS, Op
 
 UNDISTURBED = [claim.id for claim in CLAIMS if claim.undisturbed]
 STRANGE = "hold-breath"
-NOT_STRICT = frozenset(("L3", "L4"))  # claims of brokers that are not in strict mode
+CONTEXTS = {
+    "L3": LOOSE, "L4": LOOSE, "B8": CONTAINED, "B14": CONTAINED,
+    "B12": msgspec.structs.replace(DELAYS, **CROSSED),
+}  # fmt: skip
 
 
 def performed(f: str, node: str = "b9-9") -> list[Op]:
@@ -221,6 +228,9 @@ BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
     "L8": (expired, LockService()),
     "L9": (given_back, LockService()),
     "O1": (failed_over, Offsets()),
+    "B8": (unlisted, SharedProcesses()),
+    "B12": (lambda: escaped("b2"), Delayed()),
+    "B14": (taken_along, SharedProcesses()),
     "E5": (again, Delayed()),
 }
 
@@ -232,9 +242,7 @@ def test_every_claim_that_needs_undisturbed_time_has_its_history() -> None:
 def verdict(claim: str, of: History) -> ClaimVerdict:
     _, checker = BROKEN[claim]
     context = msgspec.structs.replace(CONTEXT, purpose=(), eviction_ns=6 * SECOND_NS)
-    if claim in NOT_STRICT:
-        context = LOOSE
-    return check_all(of, [checker], context).claims[claim]
+    return check_all(of, [checker], CONTEXTS.get(claim, context)).claims[claim]
 
 
 @pytest.mark.parametrize("claim", UNDISTURBED)

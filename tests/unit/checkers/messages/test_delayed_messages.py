@@ -327,3 +327,45 @@ def test_a_run_that_was_cut_short_says_nothing_of_it() -> None:
     r = uncopied(("b0-1", 100))
     r.ops = r.ops[:-4]
     assert "E3" in judge(r, **ALONE).of("not judged")
+
+
+CROSSED = {
+    "broker_sets": {f"b{n}": (f"b{n}-0", f"b{n}-1") for n in range(3)},
+    "containers": {"k0": ("b0-0", "b2-1"), "k1": ("b0-1", "b1-0"), "k2": ("b1-1", "b2-0")},
+}
+
+
+def escaped(to: str, *, begun: float = 0) -> Clients:
+    """b0's master goes at 30 s, and a message of it comes from another set."""
+    r = Clients()
+    if begun:
+        r.act(begun, "pause", "b1-0")
+        r.act(begun + 1, "resume", "b1-0")
+    r.send(28, 0, 10)
+    r.now = 30
+    r.begin(NEMESIS, "kill", "k")
+    r.end("info", NEMESIS, "kill", {"b0-0": {"holds": True}, "b2-1": {"holds": True}})
+    r.reads(40, 0, node=to)
+    r.act(50, "start", "b0-0")
+    return r
+
+
+@pytest.mark.parametrize(("to", "status"), [("b1", "kept"), ("b2", "broken")])
+def test_a_slave_prefers_the_master_beside_it(to: str, status: str) -> None:
+    verdict = judge(escaped(to), **CROSSED)
+    assert "B12" in verdict.of(status)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "r",
+    [escaped("b0"), escaped("b2", begun=20)],
+    ids=["its own set", "the master beside it has just come back"],
+)
+def test_nothing_is_said_of_what_others_may_have_stored(r: Clients) -> None:
+    assert "B12" in judge(r, **CROSSED).of("no occasion")
+
+
+def test_without_another_set_elsewhere_there_is_no_choice() -> None:
+    two = {"broker_sets": CONTEXT.broker_sets,
+           "containers": {"k0": ("b0-0", "b1-1"), "k1": ("b0-1", "b1-0")}}  # fmt: skip
+    assert "B12" in judge(escaped("b1"), **two).of("no occasion")

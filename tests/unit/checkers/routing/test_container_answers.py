@@ -147,3 +147,26 @@ def test_a_neighbour_that_is_removed_takes_no_guest_along() -> None:
     asked.r.fault("add-broker", **{"b1-1": True})
     assert asked.add().remove().found == []
     assert "B7" not in asked.kept
+
+
+MINE, OTHERS = "g0/1", "g1/1"
+
+
+@pytest.mark.parametrize(
+    ("held", "found"),
+    [([MINE], []), ([MINE, "g0/2"], []), ([], ["guest-message-lost"]),
+     ([MINE, OTHERS], ["neighbours-message"])],
+)  # fmt: skip
+def test_a_guest_has_what_it_had_and_nothing_else(held: list[str], found: list[str]) -> None:
+    asked = Asked().add(held=[MINE]).remove().add(held=held)
+    assert asked.found == [("B11", name) for name in found]
+    assert ("B11" in asked.kept) is not bool(found)
+
+
+@pytest.mark.parametrize(("f", "found"), [("kill", 1), ("power-loss", 0), ("wipe", 0)])
+def test_who_lost_its_power_or_its_store_may_miss_messages(f: str, found: int) -> None:
+    assert len(Asked().add(held=[MINE]).ended(f).add(held=[]).found) == found
+
+
+def test_what_was_not_read_says_nothing_about_a_store() -> None:
+    assert "B11" not in Asked().add().remove().add().kept

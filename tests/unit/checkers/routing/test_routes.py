@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+import msgspec
 import pytest
 from cluster_recorder import broker, set_view, table
 from history_recorder import SECOND_NS, Recorder
@@ -431,3 +432,29 @@ def test_a_strange_answer_is_unreadable() -> None:
     r = Told()
     r.op("ok", 9, "observe-route", {"node": "n0"}, {"sets": 7})
     assert judge(r).valid == "unknown"
+
+
+IN_PAIRS = msgspec.structs.replace(CONTEXT, settings={"broker:enableControllerMode": "false"})
+
+
+@pytest.mark.parametrize(
+    ("isolated", "at_s", "status"),
+    [(False, 31, "broken"), (True, 31, "no occasion"), (None, 31, "no occasion"),
+     (False, 29, "no occasion")],
+)  # fmt: skip
+def test_without_controllers_who_is_in_its_group_is_listed(
+    isolated: bool | None, at_s: int, status: str
+) -> None:
+    """RocketMQ's brokers do not say whether they are; they must have been listed then."""
+    r = Told()
+
+    def lives(at: float) -> None:
+        said = broker("b0-1", None) | ({} if isolated is None else {"isolated": isolated})
+        r.at(at).op("ok", 8, "observe-replica", {"node": "b0-1"}, said)
+
+    r.at(9).fault("kill", **{"b0-1": True})
+    r.at(10).fault("start", **{"b0-1": True})
+    lives(at_s - 0.5)
+    r.at(at_s).route(id0="b0-0:1")
+    lives(at_s + 0.5)
+    assert "N6" in Routes().check(r.history, IN_PAIRS).of(status)  # type: ignore[arg-type]

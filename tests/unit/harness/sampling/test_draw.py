@@ -168,6 +168,7 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
         "wipe-write",
         "add-write",
         "remove-broker",
+        "fail-store",
         "add-broker",
         "read-log",
         *TAMPERS,

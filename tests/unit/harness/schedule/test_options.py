@@ -13,7 +13,7 @@ from report_evidence import evidence
 from maxq.checkers.core.claims import unmade
 from maxq.checkers.core.promises import ALL_ACK
 from maxq.harness.cli import testing
-from maxq.harness.cli.given.asked import options_from
+from maxq.harness.cli.given.asked import OF_CONTAINERS, options_from
 from maxq.harness.cli.given.param_types import DURATION_NS_MAX
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.target import plan
@@ -27,7 +27,7 @@ from maxq.nemeses.catalogue import NO_FAULT, fault_names, unasked
 from maxq.reference import mutants
 from maxq.reference.config import keys_known
 
-EVERY = sorted(set(fault_names()) - {NO_FAULT, "remove-broker"})  # which needs a layout
+EVERY = sorted(set(fault_names()) - {NO_FAULT, *OF_CONTAINERS})  # which need a layout
 
 
 def possible(keys: dict[str, str]) -> bool:

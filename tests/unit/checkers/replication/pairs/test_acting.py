@@ -70,3 +70,22 @@ def test_where_it_does_not_say_so_a_master_that_is_not_listed_is_isolated(
     r.says(85 + listed_s, "b0-1", acting=True)
     r.act(100, "pause", "n0")
     assert judge(r).of("broken") == broken
+
+
+@pytest.mark.parametrize(
+    ("isolated_s", "asked_s", "broken"),
+    [(14, 21, ()), (14, 23, ("A1",)), (25, 31, ("A1",)), (9, 19, ("A1",))],
+)
+def test_a_slave_that_joins_its_group_has_the_bound_from_then_on(
+    isolated_s: int, asked_s: int, broken: tuple[str, ...]
+) -> None:
+    """One that is isolated for longer than the recovery bound has a bug."""
+    context = msgspec.structs.replace(CONTEXT, recovery_ns=20 * SECOND_NS)
+    r = masterless()
+    r.ops.clear()
+    r.act(10, "kill", "b0-0")
+    r.says(isolated_s, "b0-1", acting=False, isolated=True)
+    r.says(asked_s, "b0-1", acting=False)
+    r.act(60, "start", "b0-0")
+    found = Acting().check(r.history, context)
+    assert found.of("broken") == broken

@@ -4,10 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from maxq.checkers.core.api import ClaimVerdict, Status, Valid, Verdict
+from maxq.checkers.core.api import ClaimVerdict, Status, Stretch, Valid, Verdict
 from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.judgement.runner import Results
-from maxq.harness.experiments.scenarios.kept_scenario import kept_scenario_of, misses, names
+from maxq.harness.experiments.scenarios.kept_scenario import (
+    gaps,
+    kept_scenario_of,
+    misses,
+    names,
+)
 from maxq.harness.experiments.scenarios.scenario import scenario_of
 from maxq.harness.run.judging import every_checker
 from maxq.harness.schedule.format import Header, Keeps, Schedule, ScheduleError, encode
@@ -40,6 +45,26 @@ def test_what_lacks_is_said(
 ) -> None:
     [missing] = misses(KEEPS, results(valid, statuses, returned))
     assert said in missing
+
+
+def silent(of_set: str, seconds: int) -> Stretch:
+    return Stretch(
+        f="send", set=of_set, from_ns=0, until_ns=seconds * 1_000_000_000, first=0, last=1,
+        failed=1, answers=(),
+    )  # fmt: skip
+
+
+def test_the_longest_gap_of_each_client_stands_beside_its_bound() -> None:
+    verdict = Verdict(checker="answers", stretches=(silent("b0", 9), silent("b1", 5)))
+    found = Results(valid=True, verdicts=(verdict,))
+    keeps = Keeps(claims=(), gaps={"send b0": 9, "send b1": 4, "send": 8, "poll b1": 1})
+    assert [*misses(keeps, found)] == [
+        "send b1: 5.0 s without success, at most 4 s are allowed",
+        "send: 9.0 s without success, at most 8 s are allowed",
+    ]
+    assert [line.split()[-6:] for line in gaps(keeps, found)][-1] == [
+        "under", "1", "s,", "bound", "1", "s",
+    ]  # fmt: skip
 
 
 def test_those_that_come_with_it_name_claims_and_counts_that_there_are() -> None:
