@@ -15,7 +15,8 @@ from typing import Any, ClassVar, cast
 import msgspec
 
 from maxq.harness.contracts.environment import CLIENT_ADDRESS, Role, machine_address
-from maxq.harness.contracts.target import Layout, Node, Profile, Settings, Topology, plan
+from maxq.harness.contracts.layouts import LayoutKind
+from maxq.harness.contracts.target import Node, Profile, Settings, Topology, plan
 from maxq.harness.simulation.crash_points import Crash, PointDisk, Points
 from maxq.harness.simulation.disk import SimDisk
 from maxq.harness.simulation.loop import SimLoop
@@ -104,7 +105,7 @@ class Arena:
 
     profile: ClassVar[Profile] = "P-SAFE"
     quick: ClassVar[Mapping[Role, Mapping[str, str]]] = QUICK
-    layout: ClassVar[Layout] = ""
+    layout: ClassVar[LayoutKind | None] = None
     sets: ClassVar[tuple[str, ...]] = (BROKER_SET,)
 
     def __init__(

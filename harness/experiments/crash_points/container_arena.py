@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from maxq.harness.contracts.target import NODE_FILE, Layout, containers
+from maxq.harness.contracts.layouts import CROSSED_2, LayoutKind
+from maxq.harness.contracts.target import NODE_FILE, containers
 from maxq.harness.experiments.crash_points.arena import LOOK_S, NotWhole
 from maxq.harness.experiments.crash_points.pair_arena import PairArena
 from maxq.harness.simulation.crash_points import Crash
@@ -33,7 +34,7 @@ CONTAINER_FILE = "/container.conf"
 class ContainerArena(PairArena):
     """Arguments as `Arena`. Names of processes are those of containers, and of the name server."""
 
-    layout: ClassVar[Layout] = "crossed-2"
+    layout: ClassVar[LayoutKind | None] = CROSSED_2
     sets: ClassVar[tuple[str, ...]] = ("b0", "b1")
 
     def __init__(self, crash: Crash | None, **given: Any) -> None:
