@@ -107,6 +107,7 @@ class Arena:
     quick: ClassVar[Mapping[Role, Mapping[str, str]]] = QUICK
     layout: ClassVar[LayoutKind | None] = None
     sets: ClassVar[tuple[str, ...]] = (BROKER_SET,)
+    namesrvs: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -136,7 +137,11 @@ class Arena:
         self._sending = True
         sets = len(self.sets)
         topology = Topology(
-            controllers=controllers, broker_sets=sets, replicas=brokers, layout=self.layout
+            namesrvs=self.namesrvs,
+            controllers=controllers,
+            broker_sets=sets,
+            replicas=brokers,
+            layout=self.layout,
         )
         self._settings = Settings(topology=topology, profile=self.profile, sync_flush=sync_flush)
         self.nodes: dict[str, Node] = {n.name: n for n in plan(topology)}
@@ -301,7 +306,8 @@ class Arena:
                     if master is not None:
                         await self._send(pool, master, broker_set)
 
-    async def _send(self, pool: Pool, master: str, broker_set: str) -> None:
+    async def _send(self, pool: Pool, master: str, broker_set: str) -> bool:
+        """Send one message; whether it was acknowledged."""
         self._sent += 1
         body = f"message {self._sent}".encode()
         header = SendRequest(
@@ -313,10 +319,11 @@ class Arena:
             address = f"{self.address(master)}:{self.nodes[master].port}"
             answer = await pool.call(address, frame, timeout_s=1.0)
         except (OSError, TimeoutError):
-            return
+            return False
         if answer.code == ResponseCode.SUCCESS:
             self.acked.append(body)
             self.taken[broker_set] += 1
+        return answer.code == ResponseCode.SUCCESS
 
     async def designate(self, broker: str) -> None:
         """An operator orders another master."""

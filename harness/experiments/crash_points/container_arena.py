@@ -39,7 +39,7 @@ class ContainerArena(PairArena):
 
     def __init__(self, crash: Crash | None, **given: Any) -> None:
         super().__init__(crash, **given)
-        self._containers = {one.name: one for one in containers(self.nodes.values())}
+        self.containers = {one.name: one for one in containers(self.nodes.values())}
         self.unlisted = set[str]()  # brokers that are in no container's file
         self.answers: list[tuple[str, int]] = []  # to additions and removals: whose, and the code
         self._squatter: SimLoop | None = None
@@ -48,13 +48,13 @@ class ContainerArena(PairArena):
 
     def start(self, *names: str) -> None:
         for name in names:
-            if name in self._containers:
+            if name in self.containers:
                 self._start_container(name)
             else:
                 super().start(name)
 
     def _start_container(self, name: str) -> None:
-        whole, disk = self._containers[name], self.world.machines[name].disk
+        whole, disk = self.containers[name], self.world.machines[name].disk
         for broker in whole.brokers:
             disk.install(_path(broker), self._file(broker))
         listed = tuple(b for b in whole.brokers if b not in self.unlisted)
@@ -101,7 +101,7 @@ class ContainerArena(PairArena):
         self.ask(self._asked(broker, RequestCode.REMOVE_BROKER, to_ext(request)))
 
     async def _asked(self, broker: str, code: RequestCode, ext: dict[str, str]) -> None:
-        container = self._containers[self.nodes[broker].container]
+        container = self.containers[self.nodes[broker].container]
         async with asyncio.TaskGroup() as group:
             pool = Pool(group)
             try:
