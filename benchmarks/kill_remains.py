@@ -113,6 +113,15 @@ def command_of(pid: int) -> str:
     return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
 
 
+def pss_mib(pid: int) -> float:
+    """What a process holds, and its share of what it holds with others; 0 of one that is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:")), 0.0)
+
+
 def _processes(run: Noted) -> Iterator[str]:
     lasting = {pid for pid, at in run.processes if started(pid) == at}
     for pid in sorted(lasting | _marked(run.folder)):

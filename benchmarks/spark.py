@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.kill_remains import below, command_of
+from benchmarks.kill_remains import below, command_of, pss_mib
 from benchmarks.spark_cluster import standalone
 from maxq.checkers.core.api import Checker
 from maxq.checkers.judgement.runner import Results
@@ -140,7 +140,7 @@ class Watch:
     def look(self, pids: set[int]) -> None:
         """See what they are at now."""
         self._spent.update((pid, own_s) for pid in pids if (own_s := _own_s(pid)))
-        held = {pid: _pss_mib(pid) for pid in pids}
+        held = {pid: pss_mib(pid) for pid in pids}
         self.peak_mib = max(self.peak_mib, sum(held.values()))
         for pid, size in held.items():
             kind = _kind(command_of(pid))
@@ -193,15 +193,6 @@ def _own_s(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _pss_mib(pid: int) -> float:
-    """What a process holds, and its share of what it holds with others."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:")), 0.0)
 
 
 HEAD = (

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
+from maxq.harness.cli.given.asked import layout_for
 from maxq.harness.cli.given.options import LAYOUT_OPTION
-from maxq.harness.cli.given.param_types import Duration
+from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Duration, usage
 from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import MODE, STORE
-from maxq.harness.contracts.target import Layout
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.hunt.hunt import Hunt
@@ -62,13 +62,14 @@ FIRST = (
 @click.option("--table", is_flag=True, help="run nothing, print what there is")
 @click.option("--again", is_flag=True, help="judge all stored runs again, and run nothing")
 @RESUME
+@PLUGIN_OPTION
 @BASE_IMAGE
 @STORE
 def hunt(
     target: str,
     environment: str,
     mode: str,
-    layout: Layout | None,
+    layout: str | None,
     seeds: int,
     jobs: int,
     length: int | None,
@@ -87,8 +88,8 @@ def hunt(
     """
     version = parse(target)
     refuse(version, mode)
-    if layout == "one" and mode != MODES[1]:
-        raise click.UsageError("--layout one is for --mode pair")
+    with usage():
+        layout_for(layout or "", pair=mode == MODES[1])
     folder = store.resolve() / folder_of(mode, layout or "")
     idle = table or again
     if not resume and not idle:

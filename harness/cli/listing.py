@@ -11,8 +11,7 @@ from maxq.harness.cli.given.options import KNOWN_PROFILES
 from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Name
 from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.contracts.environment import Role
-from maxq.harness.contracts.plugins import current
-from maxq.harness.contracts.target import LAYOUTS
+from maxq.harness.contracts.plugins import current, layouts
 from maxq.harness.contracts.terminal import echo, one_line
 from maxq.harness.environments.choose import DOCKER, LOCAL, SIMULATED
 from maxq.harness.experiments import campaign
@@ -66,6 +65,12 @@ def _nemeses() -> Iterator[tuple[str, str]]:
 def _workloads() -> Iterator[tuple[str, str]]:
     own = current().workloads
     for kind in workloads().values():
+        yield kind.name, kind.about + (FOREIGN if kind.name in own else "")
+
+
+def _layouts() -> Iterator[tuple[str, str]]:
+    own = current().layouts
+    for kind in layouts().values():
         yield kind.name, kind.about + (FOREIGN if kind.name in own else "")
 
 
@@ -130,8 +135,7 @@ def _keys() -> Iterator[tuple[str, str]]:
 LISTED: dict[str, tuple[str, Callable[[], Rows]]] = {
     "workloads": ("what clients do", _workloads),
     "nemeses": ("the faults", _nemeses),
-    "layouts": ("which brokers share a process, for --layout",
-                lambda: [(name, kind.about) for name, kind in LAYOUTS.items()]),
+    "layouts": ("which brokers share a process, for --layout", _layouts),
     "profiles": ("sets of settings, by what they promise", lambda: KNOWN_PROFILES.items()),
     "targets": ("what can be tested", _targets),
     "keys": ("settings of RocketMQ's nodes, and what Max-Q does with those of your files", _keys),

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from maxq.checkers.judgement import runner
+from maxq.harness.cli.given.asked import layout_for
 from maxq.harness.cli.given.options import LAYOUT_OPTION
 from maxq.harness.cli.given.param_types import (
     ACCEPT_PARTIAL_OPTION,
@@ -23,12 +24,12 @@ from maxq.harness.cli.given.param_types import (
     Names,
     Percent,
     Target,
+    usage,
 )
 from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.show import show, word
 from maxq.harness.cli.stored_runs import explained
-from maxq.harness.contracts.target import Layout
 from maxq.harness.contracts.terminal import NAME, echo, pasted
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.explore import Exploration
@@ -216,9 +217,9 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     wanted = wanted_seeds(seeds)
     length_ns = given["length"] or 0
     pairs = given["mode"] == MODES[1]
-    layout: Layout = given["layout"] or ""
-    if layout == "one" and not pairs:
-        raise click.UsageError("--layout one is for --mode pair")
+    layout: str = given["layout"] or ""
+    with usage():
+        layout_for(layout, pair=pairs)
     if "containers" in given["also"] and not layout:
         raise click.UsageError("--also containers needs --layout")
     kind = f"{given['mutant'] or 'reference'}{'-pairs' * pairs}{f'-{layout}' * bool(layout)}"

@@ -1,4 +1,4 @@
-"""What others add to Max-Q: kinds of workloads, checkers, targets and models, and their list.
+"""What others add to Max-Q: kinds of workloads, checkers, targets, models, layouts; their list.
 
 A kind is one value, which says all that Max-Q must know of it. Kinds of faults are values as well,
 `maxq.nemeses.kind.Kind`. Who finds and loads them: `maxq.harness.run.plugins`. The registry itself
@@ -15,7 +15,9 @@ from maxq.checkers.core.api import Checker
 from maxq.checkers.core.claim import Claim
 from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.linearizability.model import Model
+from maxq.harness.contracts import layouts as own_layouts
 from maxq.harness.contracts.cluster import Workload
+from maxq.harness.contracts.layouts import LayoutKind
 from maxq.harness.contracts.target import Target
 
 
@@ -81,6 +83,7 @@ class Registry(msgspec.Struct, frozen=True):
     checkers: Mapping[str, CheckerKind] = {}
     targets: Mapping[str, TargetKind] = {}
     models: Mapping[str, Model] = {}
+    layouts: Mapping[str, LayoutKind] = {}
 
     def with_workload(self, kind: WorkloadKind) -> "Registry":
         """With one more.
@@ -112,6 +115,16 @@ class Registry(msgspec.Struct, frozen=True):
         if not model.about:
             raise ValueError(f"model {model.name!r}: `about` says in a line what it promises")
         return msgspec.structs.replace(self, models={**self.models, model.name: model})
+
+    def with_layout(self, kind: LayoutKind) -> "Registry":
+        """With one more.
+
+        Raises:
+            ValueError: there is one of this name, or it is no layout.
+        """
+        _free("layout", kind.name, self.layouts)
+        kind.check()
+        return msgspec.structs.replace(self, layouts={**self.layouts, kind.name: kind})
 
     def with_checker(self, kind: CheckerKind) -> "Registry":
         """With one more.
@@ -168,6 +181,22 @@ _current = [Registry()]
 def current() -> Registry:
     """What this process has."""
     return _current[-1]
+
+
+def layouts() -> dict[str, LayoutKind]:
+    """All layouts of this process by name, Max-Q's own first."""
+    return {**own_layouts.BUILT_IN, **current().layouts}
+
+
+def layout_named(name: str) -> LayoutKind | None:
+    """The layout of a name; None of an empty one.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name and name not in layouts():
+        raise ValueError(f"no layout {name!r}; known: {', '.join(layouts())}")
+    return layouts().get(name)
 
 
 def install(registry: Registry) -> None:

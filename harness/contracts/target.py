@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from maxq.harness.contracts.environment import Machine, Role
+from maxq.harness.contracts.layouts import LayoutKind
 
 Timing = Literal["fast", "stock"]
 Profile = Literal[
@@ -22,28 +23,6 @@ SHIPPED: Profile = "P-SHIPPED"  # nothing but what is set one by one, in either 
 NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT = 9876, 9878, 10911
 NODE_FILE = "node.conf"  # a node's settings, in its folder
 CONTAINER_PORT, PORTS_APART = 10811, 10  # of brokers in one container, each of which has three
-
-# How brokers lie in containers (RIP-31); empty: each is alone.
-Layout = Literal["", "crossed-2", "crossed-3", "mixed", "one"]
-
-
-class LayoutKind(NamedTuple):
-    """How many broker sets a layout has, of how many replicas where there are controllers (0: as is
-    asked for), and what it is, in a line."""
-
-    sets: int
-    replicas: int
-    about: str
-
-
-LAYOUTS: dict[Layout, LayoutKind] = {
-    "crossed-2": LayoutKind(2, 2, "two containers, each with a master of one set and a slave of "
-                            "the other"),
-    "crossed-3": LayoutKind(3, 3, "three containers of three sets, each with a master of one set "
-                            "and slaves of others"),
-    "mixed": LayoutKind(2, 2, "two sets: each master alone, the slaves in one container"),
-    "one": LayoutKind(1, 0, "a whole set in one container, which one fault ends; in pairs alone"),
-}  # fmt: skip
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,19 +37,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     spares: int = 0
     embedded: bool = False  # controllers are in name servers, of which there are as many at least
     learners: int = 0  # of the replicas of each set, the last ones: they copy, and are no members
-    layout: Layout = ""  # of brokers in containers; empty: each is alone
+    layout: LayoutKind | None = None  # of brokers in containers; None: each is alone
     guests: bool = False  # each container has one: a spare that can be added to it
-
-    def container_of(self, broker_set: int, replica: int) -> str:
-        """The container that has a broker; empty: it is alone."""
-        match self.layout:
-            case "crossed-2" | "crossed-3":
-                return f"k{(broker_set + replica) % int(self.layout[-1])}"
-            case "mixed":
-                return "k0" if replica else ""
-            case "one":
-                return f"k{broker_set}"
-        return ""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,7 +238,7 @@ def plan(topology: Topology) -> tuple[Node, ...]:
     beside: Counter[str] = Counter()
     for s in range(topology.broker_sets):
         for r in range(topology.replicas):
-            container = topology.container_of(s, r)
+            container = topology.layout.container_of(s, r) if topology.layout else ""
             nodes.append(Node(
                 name=f"b{s}-{r}",
                 role=Role.BROKER,

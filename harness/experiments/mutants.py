@@ -20,7 +20,6 @@ import msgspec
 from maxq.checkers.availability.availability import Availability
 from maxq.checkers.availability.service import Service
 from maxq.checkers.core.claims import CLAIMS
-from maxq.harness.contracts.target import Layout
 from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.simulate import SeedResult, run_seed
@@ -39,7 +38,7 @@ LIVENESS = frozenset(c.id for c in CLAIMS if c.checker in (Availability.name, Se
 KEPT = ("seed", "valid", "found", "oracle", "error", "reached", "source", "cpu_s")
 SURVIVORS = ("never reached", "reached without effect", "unseen")
 WANTED = 0.9
-IN_CONTAINERS: tuple[Layout, ...] = ("crossed-2", "crossed-3")  # by turns, of the family's mutants
+IN_CONTAINERS = ("crossed-2", "crossed-3")  # by turns, of the family's mutants
 
 
 class Line(msgspec.Struct, frozen=True):

@@ -24,7 +24,6 @@ from maxq.checkers.evidence.stores.lost_stores import forfeited
 from maxq.checkers.judgement.phrases import in_words
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.keyed_draws import Keyed
-from maxq.harness.contracts.target import Layout
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.overview.power_sample import Called, Powers, called_in, is_asked
@@ -93,7 +92,7 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     length_ms: int = 0
     beside: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
-    layout: Layout = ""
+    layout: str = ""
     oracle: dict[str, int] = {}
     reached: str = ""
     source: str = ""
@@ -131,7 +130,7 @@ def drawn(
     also: Collection[str] = (),
     *,
     pairs: bool = False,
-    layout: Layout = "",
+    layout: str = "",
 ) -> Schedule:
     """The schedule of a seed, as `run_seed` runs it."""
     row = pair_row(seed) if pairs else row_of(seed)
@@ -148,7 +147,7 @@ def run_seed(
     also: tuple[str, ...] = (),
     steps: bool = False,
     pairs: bool = False,
-    layout: Layout = "",
+    layout: str = "",
 ) -> SeedResult:
     """Draw a seed's schedule, run it and judge it.
 
@@ -312,7 +311,7 @@ class Campaign:
         also: tuple[str, ...] = (),
         verify: int = 0,
         pairs: bool = False,
-        layout: Layout = "",
+        layout: str = "",
     ) -> None:
         self.folder = folder
         self.resumed = 0  # seeds that were done before

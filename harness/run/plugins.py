@@ -1,4 +1,4 @@
-"""Plug-ins: workloads, faults, checkers, targets, models that are not Max-Q's own, and loading.
+"""Plug-ins: workloads, faults, checkers, targets, models, layouts of others, and loading.
 
 A distribution names them by entry points of the groups below, each a value of the group's kind; a
 module that is named (``--plugin``) has them as values of its own. Each is registered once in a
@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from maxq.checkers.linearizability.model import Model
+from maxq.harness.contracts import layouts
 from maxq.harness.contracts import plugins as registry
+from maxq.harness.contracts.layouts import LayoutKind
 from maxq.harness.contracts.plugins import CheckerKind, TargetKind, WorkloadKind
 from maxq.harness.run import judging, run_plan
 from maxq.harness.run.run_plan import Making
@@ -29,6 +31,7 @@ from maxq.nemeses.kind import Kind
 __all__ = [
     "CheckerKind",
     "Kind",
+    "LayoutKind",
     "Making",
     "Model",
     "PluginError",
@@ -37,17 +40,18 @@ __all__ = [
     "load",
 ]
 
-Addition = WorkloadKind | CheckerKind | TargetKind | Kind | Model
+Addition = WorkloadKind | CheckerKind | TargetKind | Kind | Model | LayoutKind
 GROUPS: dict[str, type[Any]] = {
     "maxq.workloads": WorkloadKind,
     "maxq.nemeses": Kind,
     "maxq.checkers": CheckerKind,
     "maxq.targets": TargetKind,
     "maxq.models": Model,
+    "maxq.layouts": LayoutKind,
 }
 WORDS: dict[type[Any], str] = {
     WorkloadKind: "workload", Kind: "nemesis", CheckerKind: "checker", TargetKind: "target",
-    Model: "model",
+    Model: "model", LayoutKind: "layout",
 }  # fmt: skip
 
 
@@ -147,6 +151,9 @@ def _register(value: Addition, name: str) -> None:
 
             _own(name, models())
             registry.install(known.with_model(value))
+        case LayoutKind():
+            _own(name, layouts.BUILT_IN)
+            registry.install(known.with_layout(value))
         case Kind():
             if value not in catalogue.registered():
                 catalogue.register(value)
@@ -191,7 +198,8 @@ def _values(module: str) -> Iterator[Addition]:
 
 
 def _ours(value: object) -> bool:
-    return any(value is own for own in (*catalogue.BUILT_IN, *run_plan.BUILT_IN.values()))
+    kinds = (*catalogue.BUILT_IN, *run_plan.BUILT_IN.values(), *layouts.BUILT_IN.values())
+    return any(value is own for own in kinds)
 
 
 def _origin(found: EntryPoint) -> str:
@@ -213,6 +221,8 @@ def _files(value: Addition) -> set[str]:
             parts = [type(value.checker)]
         case Model():
             parts = [type(value)]
+        case LayoutKind():
+            parts = [value.container_of]
         case Kind():
             parts = [value.rounds, *(act.do for act in value.acts)]
     names = {getattr(part, "__module__", "") for part in parts}

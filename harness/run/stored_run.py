@@ -10,7 +10,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -26,6 +26,7 @@ from maxq.checkers.judgement import runner, summary
 from maxq.checkers.judgement.digest import Row, digest, faults_in_short, known_lines
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power, power_of, power_rows
+from maxq.harness.contracts.plugins import layouts
 from maxq.harness.contracts.terminal import echo, pasted
 from maxq.harness.known.naming import Naming, naming_of
 from maxq.harness.report.evidence import Evidence
@@ -375,13 +376,25 @@ def _options(config: Mapping[str, Any], path: Path) -> Options:
         options = msgspec.structs.replace(options, lasted_ns=lasted)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{CONFIG}: options: {error}") from None
-    strange = [name for name in options.workload if name not in workloads()]
-    if strange:
-        origin = config.get("plugins", {}).get(f"workload {strange[0]}", "")
-        came = f", which came with {origin}" if origin else ""
-        raise HistoryError(f"{CONFIG}: unknown workload {strange[0]!r}{came}; known: "
-                           f"{', '.join(workloads())}")  # fmt: skip
+    _known("workload", options.workload, workloads(), config)
+    _known("layout", [options.layout] if options.layout else (), layouts(), config)
     return options
+
+
+def _known(
+    word: str, names: Iterable[str], known: Collection[str], config: Mapping[str, Any]
+) -> None:
+    """Whether these are here, and not of a plug-in that is not.
+
+    Raises:
+        HistoryError: one is not.
+    """
+    for name in names:
+        if name not in known:
+            origin = config.get("plugins", {}).get(f"{word} {name}", "")
+            came = f", which came with {origin}" if origin else ""
+            raise HistoryError(f"{CONFIG}: unknown {word} {name!r}{came}; known: "
+                               f"{', '.join(known)}")  # fmt: skip
 
 
 def missing_plugins(config: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maxq.harness.contracts.keyed_draws import Keyed
-from maxq.harness.contracts.target import LAYOUTS, Layout, Node, Topology, plan
+from maxq.harness.contracts.layouts import PAIR
+from maxq.harness.contracts.plugins import layout_named
+from maxq.harness.contracts.target import Node, Topology, plan
 from maxq.harness.sampling.factors import KINDS, Row
 from maxq.harness.sampling.faults import NESTED, OVER_AT_ONCE, RETURNS, Fault
 from maxq.harness.sampling.late_topics import keys_of
@@ -149,7 +151,7 @@ def draw(
     bounds: Bounds | None = None,
     beside: Collection[str] = (),
     also: Collection[str] = (),
-    layout: Layout = "",
+    layout: str = "",
 ) -> Schedule:
     """The schedule of a seed.
 
@@ -188,13 +190,13 @@ def draw(
     )
 
 
-def _laid_out(layout: Layout, options: dict[str, Any]) -> dict[str, Any]:
+def _laid_out(layout: str, options: dict[str, Any]) -> dict[str, Any]:
     """What a layout changes of a run's options; no replica of its small sets is a learner."""
-    if not layout:
+    kind, before = layout_named(layout), _topology(options)
+    if kind is None:
         return {}
-    sets, replicas, _ = LAYOUTS[layout]
-    count = 2 if not _topology(options).controllers else replicas
-    return {"layout": layout, "broker_sets": sets, "replicas": count, "learners": 0}
+    count = kind.replicas or before.replicas if before.controllers else PAIR
+    return {"layout": layout, "broker_sets": kind.sets, "replicas": count, "learners": 0}
 
 
 def _trims(draws: Keyed, row: Row, length: int, *, in_fixed_set: bool) -> Iterator[Act]:
@@ -273,7 +275,7 @@ def _switched(row: Row) -> dict[str, str]:
 
 
 def _topology(options: dict[str, Any]) -> Topology:
-    names = ("namesrvs", "controllers", "broker_sets", "replicas", "embedded", "learners", "layout")
+    names = ("namesrvs", "controllers", "broker_sets", "replicas", "embedded", "learners")
     usual = {
         "namesrvs": 1,
         "controllers": 3,
@@ -281,9 +283,9 @@ def _topology(options: dict[str, Any]) -> Topology:
         "replicas": 3,
         "embedded": False,
         "learners": 0,
-        "layout": "",
     }
-    return Topology(**{name: options.get(name, usual[name]) for name in names})
+    found = {name: options.get(name, usual[name]) for name in names}
+    return Topology(**found, layout=layout_named(options.get("layout", "")))
 
 
 # Load.

@@ -9,10 +9,9 @@ from msgspec import Meta
 
 from maxq.checkers.core.api import Context
 from maxq.harness.contracts.cluster import Made
-from maxq.harness.contracts.plugins import current
+from maxq.harness.contracts.plugins import current, layout_named
 from maxq.harness.contracts.target import (
     SHIPPED,
-    Layout,
     Node,
     Profile,
     Settings,
@@ -151,7 +150,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     replicas: Nodes = 3
     embedded: bool = False  # controllers run in the name servers
     learners: Learners = 0  # of the replicas of each broker set
-    layout: Layout = ""  # of brokers in containers
+    layout: str = ""  # of brokers in containers, by name
     profile: Profile = "P-SAFE"
     timing: Timing = "fast"
     mutant: str = ""
@@ -192,7 +191,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             spares=SPARES if "registration" in self.workload else 0,
             embedded=self.embedded,
             learners=self.learners,
-            layout=self.layout,
+            layout=layout_named(self.layout),
             guests="containers" in self.workload,
         )
 

@@ -1,5 +1,5 @@
-"""A foreign project: its workload, fault, checker and target come from a wheel by entry points, and
-it has folders that are called as ours are."""
+"""A foreign project: its workload, fault, checker, target and layout come from a wheel by entry
+points, and it has folders that are called as ours are."""
 
 import json
 import os
@@ -37,6 +37,9 @@ register = "harness.register_checker:REGISTER"
 
 [project.entry-points."maxq.targets"]
 quick-watch = "harness.own_target:QUICK_WATCH"
+
+[project.entry-points."maxq.layouts"]
+spread = "harness.spread_layout:SPREAD"
 
 [tool.hatch.build.targets.wheel]
 packages = ["harness"]
@@ -99,7 +102,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_it_adds_is_listed(theirs: Path) -> None:
     told = done(theirs / ".venv/bin/maxq", "list", "plugins", cwd=theirs)
     assert told.returncode == 0, told.stderr
-    for line in ("checker register ", "nemesis flap ", "workload register "):
+    for line in ("checker register ", "layout spread ", "nemesis flap ", "workload register "):
         assert line in told.stdout
     assert "harness.flap_fault:FLAP of their-checks 0.3" in told.stdout
     claims = done(theirs / ".venv/bin/maxq", "list", "claims", cwd=theirs)

@@ -1,6 +1,7 @@
 """The worked examples of docs/plugins.md, named where that says, run and judged."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,24 +13,28 @@ from flap_fault import FACTS, FLAP
 from register_checker import REGISTER as CHECKER
 from register_checker import LastWrite
 from register_workload import REGISTER
+from spread_layout import SPREAD
 
 from maxq.checkers.core.api import Context
 from maxq.checkers.evidence.acts import acts_of
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.quiescence import Lull, lulls
 from maxq.checkers.judgement.runner import Results
+from maxq.harness.cli.given.asked import asked_from
 from maxq.harness.contracts.plugins import current, install, restored
+from maxq.harness.contracts.target import containers, plan
+from maxq.harness.experiments.overview.entries import entries
 from maxq.harness.experiments.simulate import Campaign, drawn, simulated
 from maxq.harness.run import judging
 from maxq.harness.run.replay import late, options_for, repeat, script_of
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
-from maxq.harness.schedule.format import decode
+from maxq.harness.schedule.format import ScheduleError, decode
 from maxq.harness.schedule.options import Options
 from maxq.histories.fault_facts import BUILT_IN
 from maxq.histories.grounds import RUN
 from maxq.histories.history import History
-from maxq.histories.op import Op
+from maxq.histories.op import HistoryError, Op
 from maxq.nemeses import catalogue
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -218,3 +223,58 @@ def test_the_example_checker_can_fail() -> None:
 def test_an_example_is_short_and_the_page_names_it(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LINES_MAX
     assert f"examples/{path.name}" in (DOCS / "plugins.md").read_text()
+
+
+def spread(folder: Path, mode: str) -> Judged:
+    """A run of the example layout."""
+    given = {
+        "environment": "simulated", "seed": 3, "workload": ("queue",),
+        "nemesis": ("kill",), "layout": "spread", "mode": mode, "time_limit": 20_000_000_000,
+        "concurrency": 6, "mutant": None, "target": "reference", "timing": "fast", "keys": (),
+    }  # fmt: skip
+    return run_test(asked_from(given), folder, quiet=True)
+
+
+@pytest.mark.parametrize(("mode", "brokers"), [("pair", 2), ("controllers", 3)])
+def test_brokers_of_the_example_layout_fall_together(
+    mode: str, brokers: int, tmp_path: Path
+) -> None:
+    with restored():
+        install(current().with_layout(SPREAD))
+        judged = spread(tmp_path, mode)
+        together = [set(c.brokers) for c in containers(plan(judged.options.topology))]
+    assert judged.results.valid is True, judged.results
+    assert (judged.options.replicas, len(together)) == (brokers, 3)
+    kills = [set(f.nodes) for f in faults(judged.stored.history) if f.f == "kill"]
+    assert kills
+    for struck in kills:
+        assert [c for c in together if c & struck and not c <= struck] == []
+
+
+def test_a_run_of_a_layout_that_is_not_here_says_so(tmp_path: Path) -> None:
+    with restored():
+        install(current().with_layout(SPREAD))
+        run = spread(tmp_path, "pair").stored.path
+        assert script_of(run, performed=True)[1] is not None
+    with pytest.raises(HistoryError, match="unknown layout 'spread'; known: crossed-2,"):
+        script_of(run, performed=True)
+    with pytest.raises(ScheduleError, match="header: no layout 'spread'; known: crossed-2,"):
+        options_for(drawn(3, pairs=True), layout="spread")
+    [entry] = entries(tmp_path)
+    assert entry.settings["layout"] == "spread"
+
+
+def test_workers_of_simulate_know_the_layout(tmp_path: Path) -> None:
+    words = ("simulate", "--plugin", "spread_layout", "--layout", "spread", "--mode", "pair",
+             "--seeds", "0..1", "--jobs", "2", "--length", "5s", "--store", tmp_path)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "maxq.harness.cli.main", *map(str, words)],
+        cwd=DOCS / "examples",
+        env={**os.environ, "PYTHONPATH": str(DOCS.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "verdicts: 2 valid" in done.stdout
+    assert (tmp_path / "simulated" / "reference-pairs-spread").is_dir()

@@ -11,7 +11,6 @@ import pytest
 from waiting import eventually
 
 from maxq.harness.cli.main import run_cli
-from maxq.harness.contracts.target import Layout
 from maxq.harness.experiments import simulate as simulation
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.simulate import (
@@ -303,11 +302,10 @@ def test_seeds_of_pairs_are_drawn_and_kept_apart(
 
 
 def test_brokers_of_a_seed_can_be_in_containers() -> None:
-    layout: Layout = "crossed-2"
-    result = run_seed(3, length_ms=8_000, also=("containers",), pairs=True, layout=layout)
+    result = run_seed(3, length_ms=8_000, also=("containers",), pairs=True, layout="crossed-2")
 
     assert result.valid is not False
     assert not result.error
     assert not result.oracle
-    assert result.layout == layout
+    assert result.layout == "crossed-2"
     assert result.claims["B1"] in ("kept", "not judged", "no occasion")

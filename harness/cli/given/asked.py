@@ -7,8 +7,9 @@ from typing import Any
 
 from maxq.checkers.evidence.observations import listed
 from maxq.harness.contracts.environment import Role
-from maxq.harness.contracts.plugins import current
-from maxq.harness.contracts.target import LAYOUTS, SHIPPED, Layout, plan
+from maxq.harness.contracts.layouts import PAIR, LayoutKind
+from maxq.harness.contracts.plugins import current, layout_named, layouts
+from maxq.harness.contracts.target import SHIPPED, plan
 from maxq.harness.environments.choose import AUTO, LOCAL, SIMULATED
 from maxq.harness.run import doctor
 from maxq.harness.run.execute import capabilities_of
@@ -239,31 +240,40 @@ def _take_layout(known: dict[str, Any], chosen: Collection[str], *, pair: bool) 
     Raises:
         ValueError: others were asked for, or what containers cannot do yet.
     """
-    layout: Layout = known.get("layout") or ""
-    if not layout and "containers" in known["workload"]:
-        raise ValueError(f"--workload containers needs --layout: {', '.join(sorted(LAYOUTS))}")
-    inside = [name for name in OF_CONTAINERS if name in known["nemesis"]]
-    if not layout and inside:
-        raise ValueError(f"--nemesis {inside[0]} needs --layout: {', '.join(sorted(LAYOUTS))}")
-    if not layout:
+    layout = layout_for(known.get("layout") or "", pair=pair)
+    inside = [f"--workload {name}" for name in known["workload"] if name == "containers"]
+    inside += [f"--nemesis {name}" for name in known["nemesis"] if name in OF_CONTAINERS]
+    if layout is None and inside:
+        raise ValueError(f"{inside[0]} needs --layout: {', '.join(sorted(layouts()))}")
+    if layout is None:
         return
-    sets, replicas, _ = LAYOUTS[layout]
-    for name, count in (("broker_sets", sets), ("replicas", 2 if pair else replicas)):
+    replicas = PAIR if pair else layout.replicas
+    for name, count in (("broker_sets", layout.sets), ("replicas", replicas)):
         if count and known.get(name) not in (None, count):
             option = f"not --{name.replace('_', '-')} {known[name]}"
             said = option if name in chosen else f"the files have {known[name]}"
-            raise ValueError(f"--layout {layout} has {_count(name, count)}: {said}")
+            raise ValueError(f"--layout {layout.name} has {_count(name, count)}: {said}")
         known[name] = known.get(name) or count or None
     if known.get("releases"):
         raise ValueError("--layout runs one target: not yet --release")
-    if layout == "one" and not pair:
-        raise ValueError(
-            "--layout one is for --mode pair: with controllers, brokers of one set have the same "
-            "identity in a container, which refuses the second"
-        )
     wrong = [n for n in known["nemesis"] if n in NOT_IN_CONTAINERS]
     if wrong:
         raise ValueError(f"--nemesis {wrong[0]} is not for --layout: a container is one process")
+
+
+def layout_for(name: str, *, pair: bool) -> LayoutKind | None:
+    """The layout of a name, for pairs or with controllers; None of an empty one.
+
+    Raises:
+        ValueError: there is none, or it cannot have controllers.
+    """
+    found = layout_named(name)
+    if found is not None and found.pairs_alone and not pair:
+        raise ValueError(
+            f"--layout {name} is for --mode pair: with controllers, brokers of one set have the "
+            "same identity in a container, which refuses the second"
+        )
+    return found
 
 
 def _take_pair(known: dict[str, Any], asked: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from maxq.harness.cli.given.param_types import (
 )
 from maxq.harness.cli.given.sections import section
 from maxq.harness.contracts.environment import Role
-from maxq.harness.contracts.target import LAYOUTS
+from maxq.harness.contracts.plugins import layouts
 from maxq.harness.environments.choose import AUTO, ENVIRONMENTS
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule.format import RATE_MAX, SEED_MAX, THREADS_MAX
@@ -134,7 +134,7 @@ SETTINGS = (
 )
 LAYOUT_OPTION = click.option(
     "--layout",
-    type=Name(list(LAYOUTS)),
+    type=Name(layouts),
     default=None,
     help="which brokers share a process, a container of RIP-31; `maxq list layouts`",
 )

@@ -292,7 +292,7 @@ PLUGIN_OPTION = click.option(
     is_eager=True,
     expose_value=False,
     callback=with_plugins,
-    help="a module with your own workloads, faults, checkers or targets (docs/plugins.md)",
+    help="a module with your own workloads, faults, checkers, targets or layouts (docs/plugins.md)",
 )
 
 RELEASE_OPTION = click.option(

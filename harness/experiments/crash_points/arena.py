@@ -15,7 +15,8 @@ from typing import Any, ClassVar, cast
 import msgspec
 
 from maxq.harness.contracts.environment import CLIENT_ADDRESS, Role, machine_address
-from maxq.harness.contracts.target import Layout, Node, Profile, Settings, Topology, plan
+from maxq.harness.contracts.layouts import LayoutKind
+from maxq.harness.contracts.target import Node, Profile, Settings, Topology, plan
 from maxq.harness.simulation.crash_points import Crash, PointDisk, Points
 from maxq.harness.simulation.disk import SimDisk
 from maxq.harness.simulation.loop import SimLoop
@@ -104,8 +105,9 @@ class Arena:
 
     profile: ClassVar[Profile] = "P-SAFE"
     quick: ClassVar[Mapping[Role, Mapping[str, str]]] = QUICK
-    layout: ClassVar[Layout] = ""
+    layout: ClassVar[LayoutKind | None] = None
     sets: ClassVar[tuple[str, ...]] = (BROKER_SET,)
+    namesrvs: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -122,7 +124,8 @@ class Arena:
         self.oracle = Oracle(self.world)
         self.points = Points(crash)
         self.acked: list[bytes] = []
-        self._taker: dict[bytes, str] = {}  # which broker set has taken each
+        self.taken = Counter[str]()  # how many of them by each broker set
+        self._taker: dict[bytes, str] = {}  # by which one each
         self.set_size = brokers
         self.processes: dict[str, Process] = {}
         self.old_master = ""  # before the flow
@@ -135,7 +138,11 @@ class Arena:
         self._sending = True
         sets = len(self.sets)
         topology = Topology(
-            controllers=controllers, broker_sets=sets, replicas=brokers, layout=self.layout
+            namesrvs=self.namesrvs,
+            controllers=controllers,
+            broker_sets=sets,
+            replicas=brokers,
+            layout=self.layout,
         )
         self._settings = Settings(topology=topology, profile=self.profile, sync_flush=sync_flush)
         self.nodes: dict[str, Node] = {n.name: n for n in plan(topology)}
@@ -189,11 +196,6 @@ class Arena:
         self._acked_old = len(self.acked)
         for machine in self.world.machines.values():
             machine.set_clock(AGE_MS, 0)
-
-    @property
-    def taken(self) -> Counter[str]:
-        """How many messages each broker set has acknowledged."""
-        return Counter(self._taker.values())
 
     def fresh(self) -> bool:
         """Whether a message was acknowledged since the flow began."""
@@ -309,7 +311,8 @@ class Arena:
                     if master is not None:
                         await self._send(pool, master, broker_set)
 
-    async def _send(self, pool: Pool, master: str, broker_set: str) -> None:
+    async def _send(self, pool: Pool, master: str, broker_set: str) -> bool:
+        """Send one message; whether it was acknowledged."""
         self._sent += 1
         body = f"message {self._sent}".encode()
         header = SendRequest(
@@ -321,10 +324,12 @@ class Arena:
             address = f"{self.address(master)}:{self.nodes[master].port}"
             answer = await pool.call(address, frame, timeout_s=1.0)
         except (OSError, TimeoutError):
-            return
+            return False
         if answer.code == ResponseCode.SUCCESS:
             self.acked.append(body)
+            self.taken[broker_set] += 1
             self._taker[body] = broker_set
+        return answer.code == ResponseCode.SUCCESS
 
     async def designate(self, broker: str) -> None:
         """An operator orders another master."""

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from maxq.harness.contracts.target import NODE_FILE, Layout, Profile, containers
+from maxq.harness.contracts.layouts import CROSSED_2, CROSSED_3, LayoutKind
+from maxq.harness.contracts.target import NODE_FILE, Profile, containers
 from maxq.harness.experiments.crash_points.arena import LOOK_S, NotWhole
 from maxq.harness.experiments.crash_points.escape_arena import EscapeArena
 from maxq.harness.experiments.crash_points.pair_arena import PairArena
@@ -34,12 +35,12 @@ CONTAINER_FILE = "/container.conf"
 class ContainerArena(PairArena):
     """Arguments as `Arena`. Names of processes are those of containers, and of the name server."""
 
-    layout: ClassVar[Layout] = "crossed-2"
+    layout: ClassVar[LayoutKind | None] = CROSSED_2
     sets: ClassVar[tuple[str, ...]] = ("b0", "b1")
 
     def __init__(self, crash: Crash | None, **given: Any) -> None:
         super().__init__(crash, **given)
-        self._containers = {one.name: one for one in containers(self.nodes.values())}
+        self.containers = {one.name: one for one in containers(self.nodes.values())}
         self.unlisted = set[str]()  # brokers that are in no container's file
         self.answers: list[tuple[str, int]] = []  # to additions and removals: whose, and the code
         self._squatter: SimLoop | None = None
@@ -48,13 +49,13 @@ class ContainerArena(PairArena):
 
     def start(self, *names: str) -> None:
         for name in names:
-            if name in self._containers:
+            if name in self.containers:
                 self._start_container(name)
             else:
                 super().start(name)
 
     def _start_container(self, name: str) -> None:
-        whole, disk = self._containers[name], self.world.machines[name].disk
+        whole, disk = self.containers[name], self.world.machines[name].disk
         for broker in whole.brokers:
             disk.install(_path(broker), self._file(broker))
         listed = tuple(b for b in whole.brokers if b not in self.unlisted)
@@ -101,7 +102,7 @@ class ContainerArena(PairArena):
         self.ask(self._asked(broker, RequestCode.REMOVE_BROKER, to_ext(request)))
 
     async def _asked(self, broker: str, code: RequestCode, ext: dict[str, str]) -> None:
-        container = self._containers[self.nodes[broker].container]
+        container = self.containers[self.nodes[broker].container]
         async with asyncio.TaskGroup() as group:
             pool = Pool(group)
             try:
@@ -161,7 +162,7 @@ class LocalEscapeArena(ContainerArena, EscapeArena):
     """Three crossed containers. The first set's slave and the second set's master share a process,
     so that what waits at the first moves within it; arguments as `Arena`."""
 
-    layout: ClassVar[Layout] = "crossed-3"
+    layout: ClassVar[LayoutKind | None] = CROSSED_3
     sets: ClassVar[tuple[str, ...]] = ("b0", "b1", "b2")
 
 

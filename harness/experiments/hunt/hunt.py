@@ -20,7 +20,7 @@ import msgspec
 
 from maxq.checkers.core.api import Anomaly
 from maxq.checkers.evidence.verdicts import late_harness
-from maxq.harness.contracts.target import Layout, Profile
+from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.hunt import run_matrix
 from maxq.harness.experiments.hunt.by_mode import decisions_in, evidence, labels
@@ -58,7 +58,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     beside: int = 1
     base_image: str = ""
     mode: str = MODES[0]
-    layout: Layout = ""
+    layout: str = ""
 
     @property
     def matrix(self) -> Matrix:
@@ -215,7 +215,7 @@ class Hunt:
         seeds: int = 0,
         length_ms: int = 0,
         base_image: str = "",
-        layout: Layout = "",
+        layout: str = "",
     ) -> None:
         self.release = release
         self.environment = environment

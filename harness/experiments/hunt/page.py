@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from maxq.harness.contracts.target import Layout
 from maxq.harness.experiments.hunt import run_matrix
 from maxq.harness.experiments.hunt.by_mode import decisions_in, evidence_in, without_logs
 from maxq.harness.experiments.hunt.decisions import Decision
@@ -20,7 +19,7 @@ WITHOUT = "without controllers"
 SHOWN_MAX = 20  # of the pairs that were not met
 
 
-def folder_of(mode: str, layout: Layout) -> str:
+def folder_of(mode: str, layout: str) -> str:
     """The folder of such hunts, in the store."""
     return FOLDERS[mode] + f"-{layout}" * bool(layout)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from maxq.harness.contracts.environment import Capability
 from maxq.harness.contracts.keyed_draws import Keyed
-from maxq.harness.contracts.target import Layout, Profile
+from maxq.harness.contracts.target import Profile
 from maxq.harness.sampling.draw import Bounds, draw
 from maxq.harness.sampling.factors import (
     FACTORS,
@@ -138,7 +138,7 @@ class Matrix:
         return possible({**self._values(row), **dealt}, capabilities)
 
     def script_for(
-        self, number: int, row: Row, *, length_ms: int = 0, layout: Layout = ""
+        self, number: int, row: Row, *, length_ms: int = 0, layout: str = ""
     ) -> Schedule:
         """The schedule of a run, with at most six faults.
 

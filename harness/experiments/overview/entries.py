@@ -240,17 +240,19 @@ def _settings(path: Path) -> dict[str, str]:
 def settings_of(options: Options) -> dict[str, str]:
     """Options in words: those that name a run, and those that are not as by default."""
     plain = Options(environment=options.environment, seed=options.seed)
+    alone = msgspec.structs.replace(options, layout="")  # whose plug-in may be missing
     said = {
         "workload": ", ".join(options.workload),
         "nemesis": ", ".join(options.nemesis),
         "env": options.environment,
-        "target": options.running,
+        "target": alone.running,
         "profile": NAMES.get(options.profile, options.profile),
         "time-limit": f"{options.time_limit_ns / 1e9:g}s",
         "seed": str(options.seed),
         "mutant": options.mutant,
         "timing": options.timing if options.timing != plain.timing else "",
-        "topology": "" if options.topology == _usual(options) else _topology(options),
+        "topology": "" if alone.topology == _usual(options) else _topology(options),
+        "layout": options.layout,
         "set": ",".join(f"{key}={value}" for key, value in sorted(options.keys.items())),
         "schedule": "its own" if options.scripted else "",
     }

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from struck_cluster import SETS, TRIO, FakeCluster
 
+from maxq.harness.contracts.layouts import CROSSED_2
 from maxq.harness.contracts.outcome import Ok
 from maxq.harness.contracts.target import Topology
 from maxq.harness.sampling.rounds import acts_of, timed
@@ -22,7 +23,7 @@ from maxq.nemeses.scripted import Scripted
 
 DRAWN = [kind for kind in KINDS if kind.rounds is not None]
 SEEDS = range(3)
-CONTAINERS = Topology(broker_sets=2, replicas=2, layout="crossed-2")
+CONTAINERS = Topology(broker_sets=2, replicas=2, layout=CROSSED_2)
 ALONE = ("trim", "reset-connections")  # that are over at once, and need no heal
 
 

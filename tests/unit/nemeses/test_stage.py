@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxq.harness.contracts.cluster import Proof
+from maxq.harness.contracts.layouts import CROSSED_2
 from maxq.harness.contracts.target import Topology, plan
 from maxq.nemeses.stage import Stage
 
-NODES = plan(Topology(controllers=0, broker_sets=2, replicas=2, layout="crossed-2"))
+NODES = plan(Topology(controllers=0, broker_sets=2, replicas=2, layout=CROSSED_2))
 NAMES = [node.name for node in NODES]
 MACHINE = {node.name: node.process for node in NODES}
 

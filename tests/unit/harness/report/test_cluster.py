@@ -6,7 +6,8 @@ import pytest
 from report_evidence import SECOND_NS, call, numbered
 
 from maxq.harness.contracts.environment import Role
-from maxq.harness.contracts.target import LAYOUTS, Layout, Topology, plan
+from maxq.harness.contracts.layouts import BUILT_IN, LayoutKind
+from maxq.harness.contracts.target import Topology, plan
 from maxq.harness.report.bands import actions
 from maxq.harness.report.cluster import BOX, arrow, layout, picture, value_at
 from maxq.harness.report.lanes import lanes
@@ -89,11 +90,10 @@ def test_of_many_brokers_those_of_the_findings_are_drawn() -> None:
     assert laid.left_out == len(many) - len(laid.places) > 100
 
 
-@pytest.mark.parametrize("layout_name", sorted(LAYOUTS))
-def test_who_shares_a_process_has_one_frame_which_holds_nobody_else(layout_name: Layout) -> None:
-    sets, replicas, _ = LAYOUTS[layout_name]
-    laid_out = Topology(namesrvs=1, controllers=0, broker_sets=sets or 2, replicas=replicas or 2,
-                        layout=layout_name)  # fmt: skip
+@pytest.mark.parametrize("kind", BUILT_IN.values(), ids=BUILT_IN)
+def test_who_shares_a_process_has_one_frame_which_holds_nobody_else(kind: LayoutKind) -> None:
+    laid_out = Topology(namesrvs=1, controllers=0, broker_sets=kind.sets,
+                        replicas=kind.replicas or 2, layout=kind)  # fmt: skip
     nodes = plan(laid_out)
     laid = layout(nodes, [])
 

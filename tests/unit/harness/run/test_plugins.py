@@ -11,10 +11,11 @@ import pytest
 from flap_fault import FLAP
 from register_checker import REGISTER as CHECKER
 from register_workload import REGISTER as WORKLOAD
+from spread_layout import SPREAD
 
 from maxq.checkers.core.claims import BY_ID
 from maxq.harness.cli.main import run_cli
-from maxq.harness.contracts.plugins import TargetKind, current, restored
+from maxq.harness.contracts.plugins import TargetKind, current, layouts, restored
 from maxq.harness.run import judging, plugins
 from maxq.harness.run.plugins import PluginError, load, loaded, register
 from maxq.harness.run.run_plan import workloads
@@ -50,11 +51,13 @@ def test_entry_points_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         workloads="register = register_workload:REGISTER",
         checkers="register = register_checker:REGISTER",
         nemeses="flap = flap_fault:FLAP",
+        layouts="spread = spread_layout:SPREAD",
     )
     load()
     load()
     assert loaded() == {
         "checker register": "maxq.checkers: register = register_checker:REGISTER of theirs 7",
+        "layout spread": "maxq.layouts: spread = spread_layout:SPREAD of theirs 7",
         "nemesis flap": "maxq.nemeses: flap = flap_fault:FLAP of theirs 7",
         "workload register": "maxq.workloads: register = register_workload:REGISTER of theirs 7",
     }
@@ -62,6 +65,7 @@ def test_entry_points_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [c.name for c in judging.judges_of("register")] == ["register"]
     assert BY_ID["X1"].promise.startswith("A client reads")
     assert "flap" in catalogue.fault_names()
+    assert list(layouts())[-1] == "spread"
     assert len(plugins.digest()) == 12
 
 
@@ -97,7 +101,9 @@ def test_the_same_value_again_is_no_other_one() -> None:
     assert loaded() == {"workload register": "one"}
 
 
-@pytest.mark.parametrize("value", [WORKLOAD, CHECKER, FLAP], ids=["workload", "checker", "fault"])
+@pytest.mark.parametrize(
+    "value", [WORKLOAD, CHECKER, FLAP, SPREAD], ids=["workload", "checker", "fault", "layout"]
+)
 def test_a_name_that_is_taken_is_refused(value: Any) -> None:
     register(value, "one")
     changed = {"about": "another"}
@@ -113,6 +119,8 @@ def test_a_name_that_is_taken_is_refused(value: Any) -> None:
         (msgspec.structs.replace(FLAP, name="kill"), "the name is taken"),
         (msgspec.structs.replace(CHECKER, claims=()), "claim X1 has no text"),
         (msgspec.structs.replace(CHECKER, anomalies={"odd": "S6"}), "it does not judge S6"),
+        (msgspec.structs.replace(SPREAD, name="one"), "'one' is one of Max-Q's own"),
+        (msgspec.structs.replace(SPREAD, sets=0), "layout 'spread': sets=0 is not 1 to 50"),
         (TargetKind(name="reference", about="", make=lambda inside: None), "Max-Q's own"),  # type: ignore[arg-type, return-value]
         (TargetKind(name="rocketmq:9", about="", make=lambda inside: None), "of Apache RocketMQ"),  # type: ignore[arg-type, return-value]
     ],
@@ -143,3 +151,23 @@ def test_a_module_is_named_on_the_command_line(
     (tmp_path / "broken_plugin.py").write_text("1 / 0\n")
     assert run_cli(["test", "--plugin", "broken_plugin", "--plan"]) == 254
     assert "--plugin broken_plugin: ZeroDivisionError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["test", "--plan"], ["simulate", "--seeds", "0"],
+                                     ["hunt", "--target", "rocketmq:5.5.0"]])  # fmt: skip
+def test_an_unknown_layout_is_answered_with_those_that_there_are(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = [*command, "--plugin", "spread_layout", "--layout"]
+    assert run_cli([*named, "spraed"]) == 254
+    said = " ".join(capsys.readouterr().err.split())
+    assert "'spraed' is unknown, did you mean spread?" in said
+    assert "known: crossed-2, crossed-3, mixed, one, spread" in said
+    assert run_cli([*named, "one"]) == 254
+    assert "--layout one is for --mode pair" in capsys.readouterr().err
+
+
+def test_list_layouts_has_those_of_plugins(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["list", "layouts", "--plugin", "spread_layout"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["crossed-2", "crossed-3", "mixed", "one", "spread"]

@@ -8,7 +8,7 @@ import pytest
 from maxq.harness.cli.given.asked import asked_from
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.environment import Role
-from maxq.harness.contracts.target import LAYOUTS, Layout
+from maxq.harness.contracts.layouts import BUILT_IN
 from maxq.harness.run.execute import make_target
 from maxq.harness.schedule.options import Options
 from maxq.harness.targets.changes import changes, written
@@ -133,13 +133,13 @@ def test_an_option_that_contradicts_several_files_is_refused() -> None:
     assert options(both[0], replicas=3).replicas == 3, "one file is for all brokers"
 
 
-@pytest.mark.parametrize("layout", sorted(LAYOUTS.keys() - {"one"}))
+@pytest.mark.parametrize("layout", sorted(BUILT_IN.keys() - {"one"}))
 @pytest.mark.parametrize("text", ["brokerRole=SYNC_MASTER\n", CONTROLLED])
-def test_one_file_is_for_all_brokers_of_a_layout(layout: Layout, text: str) -> None:
+def test_one_file_is_for_all_brokers_of_a_layout(layout: str, text: str) -> None:
     found = options(file(text), layout=layout)
-    sets, replicas, _ = LAYOUTS[layout]
-    assert found.broker_sets == sets
-    assert found.replicas == (2 if found.pair else replicas or 3)
+    kind = BUILT_IN[layout]
+    assert found.broker_sets == kind.sets
+    assert found.replicas == (2 if found.pair else kind.replicas or 3)
     assert "broker sets: set" not in found.files[0], "the layout says how many"
 
 
