@@ -13,6 +13,7 @@ from maxq.harness.experiments import campaign
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.mutants import WANTED, MutantCampaign, names_of, table
 from maxq.harness.schedule.options import MODES
+from maxq.reference.mutants import CONTAINED
 
 MUTANTS = Path("mutants")
 
@@ -30,9 +31,9 @@ MUTANTS = Path("mutants")
 @click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
 @click.option(
     "--mode",
-    type=Name(list(MODES)),
+    type=Name([*MODES, CONTAINED]),
     default=None,
-    help="with `mutants`: only those that run with controllers, or in a pair",
+    help="with `mutants`: only those of controllers, of pairs, or of pairs in containers",
 )
 @PLUGIN_OPTION
 def campaign_command(
@@ -44,7 +45,7 @@ def campaign_command(
     resumes.
     """
     if file == MUTANTS:
-        names = () if mode is None else names_of(pairs=mode == MODES[1])
+        names = () if mode is None else names_of(mode)
         return run_mutants(store, fresh=fresh, budget_ns=budget, names=names)
     if mode is not None:
         raise click.UsageError("--mode is of `maxq campaign mutants`; cells have their own")

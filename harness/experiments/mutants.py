@@ -25,6 +25,7 @@ from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.simulate import SeedResult, run_seed
 from maxq.harness.run import provenance
 from maxq.harness.run.replay import Rate
+from maxq.harness.schedule.options import MODES
 from maxq.harness.simulation.oracle.oracle import BROKE
 from maxq.histories.fault_facts import FAIL_STORE, REMOVE_BROKER
 from maxq.reference import mutants
@@ -107,14 +108,20 @@ def catches(result: SeedResult, about: About) -> bool:
     return bool(accused(result) - (frozenset() if about.claim in LIVENESS else LIVENESS))
 
 
-def names_of(*, pairs: bool) -> list[str]:
-    """The mutants that run in a pair, those of containers among them, or those that run with
-    controllers."""
-    return [name for name in mutants.names() if _in_pair(name) == pairs]
+def names_of(mode: str) -> list[str]:
+    """The mutants that run with controllers, in a pair, or in pairs in containers."""
+    return [name for name in mutants.names() if _mode(name) == mode]
+
+
+def _mode(name: str) -> str:
+    family = mutants.about(name).family
+    if family == mutants.CONTAINED:
+        return family
+    return MODES[family in mutants.PAIRS]
 
 
 def _in_pair(name: str) -> bool:
-    return mutants.about(name).family in (*mutants.PAIRS, mutants.CONTAINED)
+    return _mode(name) != MODES[0]
 
 
 class MutantCampaign:
