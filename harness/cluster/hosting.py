@@ -101,18 +101,24 @@ class Hosting:
         own = self._nodes.node(node)
         path = self._nodes.config_path(node)
         if clash is not None:
-            there = [
-                name for name in self._nodes.on(own.process) if name not in self._nodes.removed
-            ]
-            if not there:
+            neighbour = await self._serving(own.process)
+            if neighbour is None:
                 raise NotSent(f"{own.process} has no broker whose port could be wanted")
-            neighbour = self._nodes.node(there[0])
             own = msgspec.structs.replace(own, port=neighbour.port + CLASHES[clash])
             path = f"{self._nodes.folder(node)}/clash-{clash}.conf"
             await self._nodes.machine(node).put(path, self._releases.config_of(own).encode())
         header = AddBrokerRequest(config_path=path)
         request = Frame(code=RequestCode.ADD_BROKER, ext=to_ext(header))
         return await self._asked(own, request, observer=observer)
+
+    async def _serving(self, process: str) -> Node | None:
+        """A broker of a container that has its port. One that has yet to start would lose it to a
+        newcomer: RocketMQ's container takes requests before it has started the brokers of its file,
+        and ends when one of them does not start."""
+        for name in self._nodes.on(process):
+            if name not in self._nodes.removed and await self._nodes.port(name) == "open":
+                return self._nodes.node(name)
+        return None
 
     async def _remove(self, node: str, *, observer: bool = False) -> Hosted:
         own = self._nodes.node(node)
