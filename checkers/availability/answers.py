@@ -2,8 +2,9 @@
 
 A period without success lies between two operations of one kind that were `ok`. It is as long as
 its own failures show: from the first one's begin, or the success before it, to the last one's end.
-So time in which nobody asked for anything is none. Sends are looked at by broker set where a run
-has several; so is whatever says which set it asked. Times are ns of the history's clock.
+So time in which nobody asked for anything is none. Sends and polls are looked at by broker set
+where a run has several: of other kinds a failure does not say which one it asked. Times are ns of
+the history's clock.
 """
 
 import re
@@ -40,6 +41,7 @@ KINDS = frozenset((
     SEND_DELAYED_ALONE, READ_DELAYED, SEND_ORDERED, READ_ORDERED, SEND_HALF, END_TRANSACTION,
     READ_TRANSACTIONS,
 ))  # fmt: skip
+BY_SET = frozenset(("send", "poll"))
 LENGTH_NS_MIN = 1_000_000_000  # of a stretch that is reported
 STRETCHES_MAX, NAMED_MAX = 20, 2  # the longest of a kind; its most frequent answers
 SHARE_MIN = 0.01  # of what failed, for an answer that is named beside another one
@@ -138,7 +140,7 @@ def _served(error: object) -> bool:
 
 def _set(op: Op, value: object, known: Mapping[int, str]) -> str:
     """The broker set that was asked, as far as it matters and is known: a success says it."""
-    if not known:
+    if not known or op.f not in BY_SET:
         return ""
     match (op.ext or {}).get("node"), value:
         case str(name), _:

@@ -142,3 +142,10 @@ def test_a_finding_that_nothing_was_taken_says_what_was_answered() -> None:
     )
     [row] = digest(of, results)
     assert row.what.endswith("healed: 470 TOPIC_NOT_EXIST")
+
+
+@pytest.mark.parametrize("f", sorted(KINDS - {"send", "poll"}))
+def test_a_success_at_one_set_ends_the_time_without_success_of_other_kinds(f: str) -> None:
+    """Their failures do not say which set they asked, and their successes do."""
+    attempts = [(n, n + 0.5, "no-route" if n % 2 else None) for n in range(20)]
+    assert stretches(history(*attempts, f=f, sets=SETS)) == ()
