@@ -227,7 +227,9 @@ def moving() -> Iterator[Moving]:
 
 
 @pytest.mark.parametrize("order", [("b0", "b1"), ("b1", "b0")])
-def test_sets_move_into_containers_with_empty_stores(moving: Moving, order: tuple[str]) -> None:
+def test_sets_move_into_containers_with_empty_stores(
+    moving: Moving, order: tuple[str, str]
+) -> None:
     """No send fails, no producer waits, and all that was acknowledged is read."""
     for broker_set in order:
         moving.drain(broker_set)
