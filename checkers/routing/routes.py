@@ -168,9 +168,10 @@ def _deaths(acts: Sequence[Fault], replicas: Replicas) -> list[Death]:
     lives = by_broker(replicas)
     starts: dict[str, list[int]] = {}
     for act in acts:
+        proofs = act.result if isinstance(act.result, dict) else {}  # it may have failed
         if not act.ends_connections or act.ended is None or act.ended_ns is None:
             continue
-        for node, done in sorted((act.result or {}).items()):
+        for node, done in sorted(proofs.items()):
             if node not in starts:
                 starts[node] = [a.begun for a in acts if may_start(a, node)]
             until = _next(starts[node], act.begun)

@@ -14,7 +14,7 @@ import msgspec
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, probing, until
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.cluster.releases import Releases
-from maxq.harness.contracts.cluster import Clash, Hosted, Proof
+from maxq.harness.contracts.cluster import Clash, Hosted, NothingThere, Proof
 from maxq.harness.contracts.environment import Environment, Port, Role
 from maxq.harness.contracts.target import Node
 from maxq.reference.records import RemoteProtocolError
@@ -88,6 +88,9 @@ class Hosting:
                 holds = await until(ended, FAILED_S)
             finally:
                 await machine.set_disk()
+            if not holds:
+                self._nodes.removed.discard(node)
+                raise NothingThere(f"{node} wrote nothing for {FAILED_S:g} s")
             return Proof(holds, {"ports": await self._ports(own)})
 
     def _turn(self, node: str) -> asyncio.Lock:

@@ -489,7 +489,11 @@ class HostingBrokers(Protocol):
 
     async def fail_store(self, node: str) -> Proof:
         """Let no sync of a broker's store succeed until it has ended by itself; prove that: its
-        ports refuse. The disk is sound again then. Needs `Capability.DISK`."""
+        ports refuse. The disk is sound again then. Needs `Capability.DISK`.
+
+        Raises:
+            NothingThere: it wrote nothing for a while, and did not notice.
+        """
         ...
 
 

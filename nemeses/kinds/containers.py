@@ -8,15 +8,16 @@ The brokers beside it serve on. A container that starts has all brokers of its f
 after a kill brings back who had been removed. Source: docs/spec/acting-master.md 2.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
-from maxq.harness.contracts.cluster import HostingBrokers, Part
+from maxq.harness.contracts.cluster import HostingBrokers, NothingThere, Part
 from maxq.harness.contracts.environment import Capability
 from maxq.histories.fault_facts import ADD_BROKER, FAIL_STORE, REMOVE_BROKER
 from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
 from maxq.nemeses.kinds.machine import DISK_AILS
 from maxq.nemeses.kinds.process import DOWN_S, held, one_of
-from maxq.nemeses.stage import Stage
+from maxq.nemeses.stage import Stage, Told, told
 
 STRUCK: tuple[Part, ...] = ("master", "slave")
 
@@ -55,6 +56,19 @@ def _rounds(strike: str) -> Callable[[Drawing], Iterator[Sequence[Step]]]:
     return rounds
 
 
+async def _fail(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    """One that writes nothing meanwhile does not notice, and is none of those struck."""
+    cluster, done = stage.cluster.offers(HostingBrokers), {}
+    for node in nodes:
+        with contextlib.suppress(NothingThere):
+            done[node] = told(await cluster.fail_store(node))
+    return done
+
+
+_ADD = ActKind(
+    f=ADD_BROKER, needs=frozenset(), fit=_outside, back=True, alone=True,
+    do=on_each(HostingBrokers, lambda cluster, args: cluster.add, alone=True),
+)  # fmt: skip
 REMOVAL = Kind(
     name=REMOVE_BROKER,
     about="a container ends one of its brokers, goes on, and starts it again (RIP-31)",
@@ -63,10 +77,7 @@ REMOVAL = Kind(
             f=REMOVE_BROKER, needs=frozenset(), fit=_inside, alone=True,
             do=on_each(HostingBrokers, lambda cluster, args: cluster.remove, alone=True),
         ),
-        ActKind(
-            f=ADD_BROKER, needs=frozenset(), fit=_outside, back=True, alone=True,
-            do=on_each(HostingBrokers, lambda cluster, args: cluster.add, alone=True),
-        ),
+        _ADD,
     ),
     rounds=_rounds(REMOVE_BROKER),
     asked_only=True,
@@ -76,9 +87,9 @@ FAILURE = Kind(
     about="the disk fails one broker of a container, which ends by itself and is added again",
     acts=(
         ActKind(
-            f=FAIL_STORE, needs=frozenset({Capability.DISK}), fit=_sound, alone=True,
-            do=on_each(HostingBrokers, lambda cluster, args: cluster.fail_store, alone=True),
+            f=FAIL_STORE, needs=frozenset({Capability.DISK}), fit=_sound, alone=True, do=_fail,
         ),
+        _ADD,
     ),
     rounds=_rounds(FAIL_STORE),
     asked_only=True,

@@ -113,6 +113,11 @@ class FakeCluster:
         self.dead.discard(node)
         return self._proof("add", node, answer=0)
 
+    async def fail_store(self, node: str) -> Proof:
+        self.away.add(node)
+        self.dead.add(node)
+        return self._proof("fail_store", node, ports={})
+
     async def kill(self, node: str) -> Proof:
         self.dead.add(node)
         self.held.discard(node)

@@ -17,7 +17,7 @@ from maxq.histories.fault_facts import BUILT_IN
 from maxq.histories.op import NEMESIS, Op
 from maxq.nemeses.catalogue import BUILT_IN as KINDS
 from maxq.nemeses.kind import Drawing, Kind, Step
-from maxq.nemeses.kinds.containers import REMOVAL
+from maxq.nemeses.kinds.containers import FAILURE, REMOVAL
 from maxq.nemeses.kinds.store import STRUCK as PARTS
 from maxq.nemeses.scripted import Scripted
 
@@ -59,7 +59,7 @@ def test_draws_are_keyed(kind: Kind) -> None:
 @pytest.mark.parametrize("topology", [TRIO, SETS])
 @pytest.mark.parametrize("kind", DRAWN, ids=lambda kind: kind.name)
 def test_a_nemesis_does_all_of_it(kind: Kind, topology: Topology) -> None:
-    if kind is REMOVAL:
+    if kind in (REMOVAL, FAILURE):
         topology = CONTAINERS
     cluster = FakeCluster(topology)
     nemesis = Scripted(cluster, "7/act")

@@ -99,6 +99,14 @@ def test_who_is_gone_leaves_the_routes(f: str) -> None:
     assert "9.0 s later n0 still lists it" in found.story
 
 
+def test_an_act_that_failed_proves_nobody_dead() -> None:
+    r = killed(holds=False)
+    r.begin(NEMESIS, "kill", "k")
+    r.end("info", NEMESIS, "kill", "k")
+    r.at(19).route(id0="b0-0:1", id2="b0-1:1")
+    assert judge(r).valid is True
+
+
 def test_who_has_left_in_time() -> None:
     r = killed()
     r.at(19).route(id0="b0-0:1")
