@@ -1,4 +1,4 @@
-"""The claims about brokers that are added to a container and removed from it (RIP-31).
+"""The claims about brokers in containers: added, removed, and sharing a disk (RIP-31).
 
 A part of the list of all claims (`maxq.checkers.core.claims`).
 """
@@ -9,10 +9,10 @@ from maxq.histories.grounds import RECOVERY
 SOURCE = "RIP-31, docs/spec/acting-master.md 2"
 
 
-def _claim(number: int, promise: str, *mutants: str) -> Claim:
+def _claim(number: int, promise: str, *mutants: str, checker: str = "containers") -> Claim:
     return Claim(
         id=f"B{number}", promise=promise, source=SOURCE, in_pairs=(), grounds=(RECOVERY,),
-        checker="containers", mutants=mutants,
+        timed=checker == "shares", checker=checker, mutants=mutants,
     )  # fmt: skip
 
 
@@ -63,5 +63,21 @@ CONTAINERS: tuple[Claim, ...] = (
         7,
         "A container that was ended comes back with the brokers of its file, and no others.",
         "added_survive_restart",
+    ),
+    _claim(
+        9,
+        "A broker with a share of its disk has at most 0.8 of it, what it writes between two "
+        "cleanings, and one file, from its first cleaning on. (Excepted is what is not confirmed, "
+        "or not copied by all of its set.)",
+        "quota_counts_log_only",
+        "quota_by_physical_use",
+        checker="shares",
+    ),
+    _claim(
+        10,
+        "No broker's excess deletes a file of another one that is within its own share of the disk "
+        "and has nothing old.",
+        "neighbours_oldest_file_goes",
+        checker="shares",
     ),
 )

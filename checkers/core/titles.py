@@ -73,6 +73,8 @@ TITLES: Mapping[str, str] = {
     "B5": "neighbours stay listed",
     "B6": "a failed addition leaves nothing",
     "B7": "containers start with their file's brokers",
+    "B9": "a broker keeps to its share of the disk",
+    "B10": "no excess deletes a neighbour's files",
     "B13": "no message is deleted early",
     "O1": "committed offsets survive a fail-over",
     "E1": "delayed messages are delivered",

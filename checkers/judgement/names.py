@@ -37,6 +37,8 @@ ANOMALIES: Mapping[str, str] = {
     "failed-add-remains": "B6",
     "no-room-after-failure": "B6",
     "added-survives": "B7",
+    "share-exceeded": "B9",
+    "deleted-within-share": "B10",
     "deleted-early": "B13",
     "consumer-offset-regressed": "O1",
     "delayed-lost": "E1",

@@ -83,6 +83,14 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "a container that was ended came back with a broker that is not of its file",
         "{n} times a container that was ended came back with a broker that is not of its file",
     ),
+    "share-exceeded": (
+        "a broker had more than its share of the disk",
+        "{n} times a broker had more than its share of the disk",
+    ),
+    "deleted-within-share": (
+        "a broker deleted young files although it was within its share of the disk",
+        "{n} times a broker deleted young files although it was within its share of the disk",
+    ),
     "deleted-early": (
         "a broker deleted messages that were younger than their retention",
         "in {n} queues messages were deleted that were younger than their retention",

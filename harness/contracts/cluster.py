@@ -431,6 +431,14 @@ class Stored(Protocol):
         """The files below a folder of the node's data, by path below its data folder."""
         ...
 
+    async def sizes(self, node: str) -> Mapping[str, int]:
+        """How long the files of its store are, by path below the store."""
+        ...
+
+    async def partition(self, node: str) -> int:
+        """How many bytes the partition of its store has."""
+        ...
+
 
 @runtime_checkable
 class Electing(Protocol):

@@ -17,6 +17,7 @@ from maxq.reference.rpc import Dial
 NETWORK = "198.18"  # of 198.18.0.0/15, set aside for benchmarks: never a real host
 BLOCK = 16  # addresses that a machine owns
 CLIENT_ADDRESS, OBSERVER_ADDRESS = f"{NETWORK}.0.2", f"{NETWORK}.0.3"
+SIMULATED_DISK_BYTES = 1 << 40
 CLIENT = "client"  # the machine that the harness's clients and observers dial from
 
 # What becomes of a small file that is written and synced: it is on the disk, the disk took nothing,
@@ -318,6 +319,14 @@ class Machine(Protocol):
 
     async def files(self, folder: str) -> list[str]:
         """Paths of all files below `folder`, relative to it, sorted."""
+        ...
+
+    async def sizes(self, folder: str) -> dict[str, int]:
+        """How long each file below `folder` is, by its path relative to it, in bytes."""
+        ...
+
+    async def partition(self, path: str) -> int:
+        """How many bytes the partition of a file or folder has, full or not."""
         ...
 
 

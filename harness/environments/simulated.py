@@ -261,6 +261,12 @@ class SimulatedMachine:
         prefix = folder.rstrip("/") + "/"
         return sorted(p[len(prefix) :] for p in self._machine.disk.files if p.startswith(prefix))
 
+    async def sizes(self, folder: str) -> dict[str, int]:
+        return {p: self._machine.disk.size(f"{folder}/{p}") for p in await self.files(folder)}
+
+    async def partition(self, path: str) -> int:
+        return self._machine.disk.usage(path).total
+
     def _log_text(self) -> bytes:
         lines: list[dict[str, Any]] = [
             {"at_ns": at, "trace": trace, **fields} for at, trace, fields in self._machine.log

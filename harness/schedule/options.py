@@ -21,6 +21,7 @@ from maxq.harness.contracts.target import (
     plan,
 )
 from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
+from maxq.harness.schedule.shares import FLOOD, keys_of_flood, shares_of
 from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import effective, eviction_ms, registration_ms, slower_ms
 from maxq.harness.targets.rocketmq.releases import (
@@ -38,7 +39,7 @@ from maxq.histories.fault_facts import (
     REPLACE_RELEASE,
     TRIM,
 )
-from maxq.histories.observed import ROUTE_NS
+from maxq.histories.observed import ROUTE_NS, Share
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
@@ -83,7 +84,9 @@ PAIR_NEMESES = (
 )  # fmt: skip
 # The faults in which machines lose their power.
 POWER_FAULTS = frozenset(("power", "slaves-away-power"))
-PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "ordered", "transactions", "containers")
+PAIR_WORKLOADS = (
+    "queue", "lock", "delayed", "offsets", "ordered", "transactions", "containers", FLOOD,
+)  # fmt: skip
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 # The claims that a run is there for: of all runs, and of those of each workload.
 PURPOSE: dict[str, tuple[str, ...]] = {
@@ -96,6 +99,7 @@ PURPOSE: dict[str, tuple[str, ...]] = {
     "ordered": ("L10",),
     "transactions": ("E6", "E8"),
     "containers": ("B1", "B2", "B3", "B4", "B5", "B6"),
+    FLOOD: ("B9", "B10"),
 }
 SETTLE_NS, SETTLE_SOON_NS = 150_000_000_000, 40_000_000_000
 
@@ -258,11 +262,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             keys={
                 **(RETENTION_KEYS if self.trims else {}),
                 **(BY_SENDING_KEYS if self.topics_made == "by-sending" else {}),
+                **(keys_of_flood(self.keys) if FLOOD in self.workload else {}),
                 **self.keys,
             },
             topic_attributes=self.topic_attributes,
             alone=self.alone,
         )
+
+    @property
+    def shares(self) -> dict[str, Share]:
+        """What each broker may take of its partition, where that is observed."""
+        ours = self.targets == (REFERENCE,)
+        return shares_of(self.settings(), ours=ours) if FLOOD in self.workload else {}
 
     def context(self) -> Context:
         """What the checkers are told."""

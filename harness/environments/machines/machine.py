@@ -323,6 +323,17 @@ class LinkedMachine:
             found += [p for p in on_disk if p.is_relative_to(root)]
         return sorted(str(p.relative_to(root)) for p in found)
 
+    async def sizes(self, folder: str) -> dict[str, int]:
+        found = {}
+        for path in await self.files(folder):
+            with suppress(FileNotFoundError):  # it was deleted meanwhile
+                found[path] = self._seen(f"{folder}/{path}").stat().st_size
+        return found
+
+    async def partition(self, path: str) -> int:
+        found = os.statvfs(self._seen(path))
+        return found.f_blocks * found.f_frsize
+
 
 def write_hosts(path: Path, hosts: Mapping[str, str], *, own_name: str) -> None:
     """Make `path` say what names mean; `own_name`, which every machine must know, means itself
