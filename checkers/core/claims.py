@@ -620,8 +620,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="B13",
         promise="A broker deletes no acknowledged message that is younger than its retention, "
-        "whatever others on its disk write, but for what its own share has no room for. From the "
-        "first message on that must be there, a queue can be read to its end.",
+        "whatever others on its disk write. (Excepted is what its own share has no room for.) From "
+        "the first message on that must be there, a queue can be read to its end.",
         source="decided here",
         needs=(WHOLE,),
         in_pairs=COPIED,

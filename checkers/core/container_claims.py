@@ -66,9 +66,9 @@ CONTAINERS: tuple[Claim, ...] = (
     ),
     _claim(
         9,
-        "A broker with a share of its disk has at most 0.8 of it, what it writes between two "
-        "cleanings, and one file, from its first cleaning on. (Excepted is what is not confirmed, "
-        "or not copied by all of its set.)",
+        "From its first cleaning on, a broker has at most 0.8 of its share of a disk. It may have "
+        "one file more, and what it writes between two cleanings. (Excepted is what is not "
+        "confirmed, or not copied by all of its set.)",
         "quota_counts_log_only",
         "quota_by_physical_use",
         checker="shares",

@@ -1,7 +1,7 @@
 """What observers saw of brokers' files, and which messages were gone with the first of them.
 
 A look says where a log begins. What lies before may have been deleted from the look before that
-one on, if the broker may have come beyond its share of the disk meanwhile, or its log begun anew.
+one on, if the broker may have come beyond its share of the disk meanwhile, or emptied its log.
 Else nobody had a right to it (`maxq.checkers.messages.shares`).
 """
 
