@@ -7,22 +7,24 @@ that only if its oldest file holds what some broker of its set had not copied (B
 bytes of a log are gone although its broker was within its share all the time, and they were young,
 another one's excess has taken them (B10).
 
-Looks count while nothing happens to the broker, and B9 from its first cleaning on.
+Looks count while nothing happens to the broker, and B9 from its first cleaning on. That others fill
+the partition keeps no broker from its looks, and is no reason to delete.
 
 Source: RIP-31; docs/spec/acting-master.md 2.8. Claims: B9, B10.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
-from maxq.checkers.evidence.faults import faults
+from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import NEVER, Sighting, replica_sightings
 from maxq.checkers.evidence.quiescence import Interval, Spans, Undisturbed
 from maxq.checkers.evidence.stores.disk_looks import Look, looks_of, may_be_new, most, within
 from maxq.checkers.evidence.stores.trims import aged_logs
 from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.fault_facts import FILL_DISK, FREE_DISK
 from maxq.histories.history import History
 from maxq.histories.observed import DiskView, ReplicaView
 from maxq.histories.op import HistoryError
@@ -30,6 +32,7 @@ from maxq.histories.op import HistoryError
 MS = 1_000_000
 LATE_MS = 2_000  # a look of a broker may come so much later, and take so long
 HELD = "held-above-share"
+FILLS = (FILL_DISK, FREE_DISK)
 
 
 class Copied(NamedTuple):
@@ -59,7 +62,7 @@ class Shares:
 
 
 def _judge(history: History, context: Context) -> Case:
-    looks, acts = looks_of(history), [a for a in faults(history) if a.kind != "question"]
+    looks, acts = looks_of(history), [*_acts(history)]
     times, aged, said = Undisturbed(acts), aged_logs(history), replica_sightings(history)
     case = Case(counts={"looks": sum(map(len, looks.values())), HELD: 0})
     for node, of in looks.items():
@@ -70,6 +73,11 @@ def _judge(history: History, context: Context) -> Case:
         times_of_flood = Interval(min(floods, default=NEVER), until=min(clocks, default=NEVER))
         _judge_files(of, spans, times_of_flood, said, aged.get(node, 0), case)
     return case
+
+
+def _acts(history: History) -> Iterator[Fault]:
+    """What may keep a broker from its looks, or take a file; a full partition does neither."""
+    return (a for a in faults(history) if a.kind != "question" and a.f not in FILLS)
 
 
 def _judge_use(looks: Sequence[Look], spans: Spans, copied: Copied, case: Case) -> None:

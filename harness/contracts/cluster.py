@@ -373,6 +373,24 @@ class DiskBreaking(Protocol):
 
 
 @runtime_checkable
+class DiskFilling(Protocol):
+    """Machines whose partition can fill up."""
+
+    def filled(self, node: str) -> bool:
+        """Whether a fault has filled the partition of the node's machine."""
+        ...
+
+    async def fill_disk(self, node: str) -> Proof:
+        """Let a file of nobody's fill the partition up to the level at which brokers refuse sends;
+        prove it: those that run say so. Needs `Capability.DISK`."""
+        ...
+
+    async def free_disk(self, node: str) -> Proof:
+        """Remove that file; prove it likewise. No error if there is none."""
+        ...
+
+
+@runtime_checkable
 class Delayable(Protocol):
     """Machines to which packets can be delayed."""
 

@@ -52,7 +52,7 @@ class Capability(Enum):
     CHANGE_ADDRESS = "change-address"  # give a machine another address of its block, and names
     POWER_LOSS = "power-loss"  # end a machine so that its disk loses what was not synced
     CLOCK = "clock"  # set a machine's wall clock off, and let it drift
-    DISK = "disk"  # make a disk full, slow or frozen, or read a bit of a file as another
+    DISK = "disk"  # fill a disk, make it slow or frozen, or read a bit as another
     DELAY = "delay"  # let packets from certain machines take longer
 
 
@@ -232,6 +232,11 @@ class Machine(Protocol):
             frozen: no sync returns before the disk is not frozen any more; then all do.
             misread: the bit that reads give as another, `get` among them; nothing is written.
         """
+        ...
+
+    async def fill(self, percent: int) -> None:
+        """Let a file of no node's fill the partition so far; 0 removes it. Only where
+        `Capability.DISK` is."""
         ...
 
     async def try_disk(self, *, timeout_s: float) -> Written:

@@ -41,6 +41,7 @@ from maxq.reference.node import describe, is_our_bug
 from maxq.reference.node_file import parse_node
 from maxq.reference.rpc import Dial, Wired
 
+FILLER = "/filler"  # folder of the file by which the disk is filled
 TRIAL = "trial"  # folder of the file that `try_disk` writes
 MACHINES_MAX = 0x10000 // BLOCK - 1  # of a /16, whose first block is the harness's
 BOOT_MS = (200, 2000)  # how long a machine is away that has lost its power
@@ -172,6 +173,14 @@ class SimulatedMachine:
     ) -> None:
         disk = self._machine.disk
         disk.set_fault(full=full, sync_ms=sync_ms, frozen=frozen, misread=misread)
+
+    async def fill(self, percent: int) -> None:
+        disk = self._machine.disk
+        disk.remove(FILLER)
+        if percent:
+            file = disk.open(f"{FILLER}/file", create=True)
+            usage = disk.usage(FILLER)
+            file.truncate(max(0, usage.total * percent // 100 - usage.used))
 
     async def try_disk(self, *, timeout_s: float) -> Written:
         folder = f"{self.data_dir}/{TRIAL}/once"  # two deep, so that no node's folder is touched

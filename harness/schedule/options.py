@@ -21,7 +21,7 @@ from maxq.harness.contracts.target import (
     plan,
 )
 from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
-from maxq.harness.schedule.shares import FLOOD, keys_of_flood, shares_of
+from maxq.harness.schedule.shares import FILL_KEYS, FLOOD, keys_of_flood, shares_of
 from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import effective, eviction_ms, registration_ms, slower_ms
 from maxq.harness.targets.rocketmq.releases import (
@@ -34,6 +34,7 @@ from maxq.harness.targets.rocketmq.releases import (
 from maxq.histories.aliases import THEN
 from maxq.histories.fault_facts import (
     CHANGE_ADDRESS,
+    FILL_DISK,
     POWER_LOSS,
     REMOVE_BROKER,
     REPLACE_RELEASE,
@@ -80,7 +81,7 @@ PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
     "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address",
     "slaves-away-kill", "slaves-away-power",
-    "reset-connections", "write-permission", REMOVE_BROKER, "none",
+    "reset-connections", "write-permission", REMOVE_BROKER, FILL_DISK, "none",
 )  # fmt: skip
 # The faults in which machines lose their power.
 POWER_FAULTS = frozenset(("power", "slaves-away-power"))
@@ -263,6 +264,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 **(RETENTION_KEYS if self.trims else {}),
                 **(BY_SENDING_KEYS if self.topics_made == "by-sending" else {}),
                 **(keys_of_flood(self.keys) if FLOOD in self.workload else {}),
+                **(FILL_KEYS if self._fills else {}),
                 **self.keys,
             },
             topic_attributes=self.topic_attributes,
@@ -329,6 +331,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def trims(self) -> bool:
         """Whether logs get old, by a fault alone or in order with another."""
         return any(TRIM in name.split(THEN) for name in self.nemesis)
+
+    @property
+    def _fills(self) -> bool:
+        """Whether a partition fills up, by a fault alone or in order with another."""
+        return any(FILL_DISK in name.split(THEN) for name in self.nemesis)
 
     @property
     def recovery_s(self) -> float:

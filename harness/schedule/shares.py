@@ -28,6 +28,8 @@ KEYS = {
     "broker:mappedFileSizeConsumeQueue": "6000",
     "broker:messageIndexEnable": "false",  # a file of RocketMQ's index takes 400 MB of the share
 }
+# Where a partition fills up brokers refuse sends, as RocketMQ ships it.
+FILL_KEYS = {"broker:diskSpaceWarningLevelRatio": "90"}
 
 
 def keys_of_flood(own: Mapping[str, str]) -> dict[str, str]:

@@ -67,6 +67,24 @@ def test_brokers_are_added_and_removed_while_containers_are_killed(
         assert {len(act.nodes) for act in acts if act.f == f} == {1}, "a broker goes alone"
 
 
+@pytest.mark.parametrize(("layout", "mode"), [("crossed-2", "pair"), ("crossed-3", "controllers")])
+def test_brokers_keep_to_their_share_while_one_set_is_flooded(
+    tmp_path: Path, layout: str, mode: str
+) -> None:
+    """B9, B10, B13: also while others fill the partition, which has sends refused."""
+    given = {**GIVEN, "layout": layout, "mode": mode, "workload": ("queue", "flood")}
+    given |= {"nemesis": ("kill", "fill-disk"), "time_limit": 30_000_000_000}
+    judged = run_test(asked_from(given), tmp_path, quiet=True)
+
+    assert judged.results.valid is True
+    assert (judged.stored.path / ORACLE).read_bytes() == b""
+    assert {"B9", "B10", "B13"} <= set(judged.results.of("kept"))
+    assert {act.holds for act in faults(judged.stored.history) if act.f == "fill-disk"} == {True}
+    refused = [op for op in judged.stored.history.clients
+               if op.type == "fail" and "SERVICE_NOT_AVAILABLE" in str(op.error)]  # fmt: skip
+    assert refused
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
@@ -76,6 +94,9 @@ def test_brokers_are_added_and_removed_while_containers_are_killed(
         ({"layout": "mixed", "releases": (("b0-1", "5.5.0"),)}, "--layout runs one target: not"),
         ({"layout": "mixed", "nemesis": ("replace-release",)}, "replace-release is not for"),
         ({"workload": ("containers",)}, "--workload containers needs --layout: crossed-2,"),
+        ({"workload": ("flood",)}, "--workload flood needs --layout: crossed-2, crossed-3, mixed"),
+        ({"workload": ("flood", "ordered"), "layout": "mixed"}, "flood is not for ordered"),
+        ({"nemesis": ("fill-disk",), "environment": "local"}, "fill-disk is for --env simulated"),
         ({"nemesis": ("remove-broker",)}, "--nemesis remove-broker needs --layout: crossed-2,"),
     ],
 )

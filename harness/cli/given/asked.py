@@ -39,7 +39,7 @@ from maxq.harness.targets.rocketmq.releases import (
     release_of,
 )
 from maxq.harness.targets.settings_files import why_left_out
-from maxq.histories.fault_facts import REMOVE_BROKER
+from maxq.histories.fault_facts import FILL_DISK, REMOVE_BROKER
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
@@ -108,6 +108,11 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known["interval_ns"] = known.pop("interval", None) or 0
     _take_topics(known)
     _take_flood(known)
+    if FILL_DISK in known["nemesis"] and given["environment"] not in (AUTO, SIMULATED):
+        raise ValueError(
+            f"--nemesis {FILL_DISK} is for --env {SIMULATED}: machines of {given['environment']} "
+            "share their partition with everything else here"
+        )
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
     return _possible(Options(**known))

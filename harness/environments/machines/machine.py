@@ -198,6 +198,9 @@ class LinkedMachine:
     ) -> None:
         raise self._missing(Capability.DISK, "its machines share one disk")
 
+    async def fill(self, percent: int) -> None:
+        raise self._missing(Capability.DISK, "its machines share one disk")
+
     async def try_disk(self, *, timeout_s: float) -> Written:
         raise self._missing(Capability.DISK, "its machines share one disk")
 

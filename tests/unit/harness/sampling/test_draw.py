@@ -169,6 +169,8 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
         "add-write",
         "remove-broker",
         "add-broker",
+        "fill-disk",
+        "free-disk",
         "read-log",
         *TAMPERS,
     }
