@@ -1,4 +1,4 @@
-"""A partition that fills up, whoever fills it.
+"""A partition that fills up, by nobody of the cluster.
 
 fill-disk  a file of nobody's takes what is left of the partition of a broker, and of those in its
            container, up to 95 %: they refuse sends (`diskSpaceWarningLevelRatio`)
