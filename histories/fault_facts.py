@@ -36,6 +36,7 @@ REPLACE_RELEASE, RELEASE = "replace-release", "release"  # the act, and its argu
 CHANGE_SETTINGS, SETTINGS = "change-settings", "settings"
 REMOVE_EPOCHS = "remove-epochs"
 TRIM = "trim"
+FILL_DISK, FREE_DISK = "fill-disk", "free-disk"  # the whole partition, to refused sends
 RESET_CONNECTIONS = "reset-connections"
 WIPE_WRITE, ADD_WRITE = "wipe-write", "add-write"
 REMOVE_BROKER, ADD_BROKER = "remove-broker", "add-broker"  # of a container that goes on
@@ -222,6 +223,13 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strength=("full", "frozen", "sync_ms", "misread", "bit"),
         color="#C9B8A8",
         short="disk fault",
+    ),
+    FaultFacts(
+        strikes=FILL_DISK,
+        effect="disk",
+        heals=(FREE_DISK,),
+        color="#D9C8A0",
+        short="disk filled",
     ),
     FaultFacts(
         strikes="start-delay",

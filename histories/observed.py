@@ -7,6 +7,7 @@ of `ok` completion; the invocation's value is ``{"node": name}``.
     observe-controller   ControllerView   what a controller holds of every broker set
     observe-replica      ReplicaView      what a broker says of itself
     observe-route        RouteView        what a name server answers to clients
+    observe-disk         DiskView         what a broker's log and queues take of its partition
     await-recovery       of the nemesis: whether all was back; ext ``late-ms``: how late the harness
                          itself was woken, by quantile (``p50``, ``p99``, ``max``), and how often
                          it was (``wakes``)
@@ -20,6 +21,8 @@ Some workloads have operations whose shapes are not a log's:
         `fail`: certainly not held by this process because of this operation. A process is one
         client; its group is the workload's. ext: ``broker`` (``ip:port`` that answered). Keys from
         1000 on (`ORDERED_KEYS`) are of the workload ordered, whose clients ask whom routes show.
+    send-flood      [queue, message]. `ok`: the master has it. ext: ``node``, the broker set, and
+        ``broker``. Queue 0 is that of the broker set that is flooded; the others get a few.
     probe      {"key", "value", "offset"}; ok the same: the message that a probe had sent, after the
         last heal, was read back at its offset. Such sends have ``"probe": true`` in their ext.
     commit-offset   [key, offset]: the consumer group of process `key` has read so far. `ok`: its
@@ -68,11 +71,13 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
     "observe-replica",
     "observe-route",
 )
+OBSERVE_DISK = "observe-disk"
 AWAIT_LEVEL, REPLICA_LOG, LATE_MS = "await-level", "replica-log", "late-ms"
 COMMIT_OFFSET, FETCH_OFFSET = "commit-offset", "fetch-offset"
 SEND_DELAYED, READ_DELAYED = "send-delayed", "read-delayed"
 SEND_DELAYED_ALONE = "send-delayed-alone"  # of a topic that one broker set has
 SEND_ORDERED, READ_ORDERED = "send-ordered", "read-ordered"
+SEND_FLOOD = "send-flood"
 COMMIT_ORDERED = "commit-ordered"
 ORDERED_KEYS = 1000  # from here on keys of locks are those of the workload ordered
 # How often its clients read routes, and after what time a holder renews its lock.
@@ -123,7 +128,7 @@ BESIDE = frozenset((
     OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE, REPLICA_LOG, PROBED, COMMIT_OFFSET,
     FETCH_OFFSET, SEND_DELAYED, SEND_DELAYED_ALONE, READ_DELAYED, SEND_ORDERED, READ_ORDERED,
     COMMIT_ORDERED, SEND_HALF, END_TRANSACTION, READ_TRANSACTIONS, APPLY_ID, JOIN, LEAVE, WIPE,
-    ADD_BROKER, REMOVE_BROKER,
+    ADD_BROKER, REMOVE_BROKER, OBSERVE_DISK, SEND_FLOOD,
 ))  # fmt: skip
 DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`
 
@@ -241,7 +246,42 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
     begun: int | msgspec.UnsetType = msgspec.UNSET
 
 
-T = TypeVar("T", ControllerView, ReplicaView, RouteView, ReplicaLog)
+class Share(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """What a broker may take of its partition, as it is set up.
+
+    At rest it is `threshold` of the `part`. It looks every `every_ms`, from `first_ms` after its
+    start on. A file of its log has `file_bytes`, and so many are made `ahead`. What is younger than
+    `reserved_ms` goes for no other reason.
+    """
+
+    part: float
+    threshold: float
+    every_ms: int
+    first_ms: int
+    file_bytes: int
+    ahead: int
+    reserved_ms: int
+
+
+class DiskView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker's machine has of it: the files of its log and queues, at full size.
+
+    `used` are their bytes, `made` those of all that there ever were: in each folder up to the end
+    of the newest. `start` is the byte of the log with which the oldest file begins, `end` where the
+    newest ends. The `partition` has so many bytes, full or not.
+    """
+
+    node: str
+    set: str
+    used: int
+    made: int
+    start: int
+    end: int
+    partition: int
+    share: Share
+
+
+T = TypeVar("T", ControllerView, ReplicaView, RouteView, ReplicaLog, DiskView)
 
 
 # What was decoded last, by the identity of the value, which is held here so that it stays its own.
@@ -301,7 +341,9 @@ def refused(op: Op) -> bool:
     return op.type == "fail" and op.f in (ACQUIRE, RENEW) and op.error == NOT_GRANTED
 
 
-def encoded(view: ControllerView | ReplicaView | RouteView | ReplicaLog | Grant) -> dict[str, Any]:
+def encoded(
+    view: ControllerView | ReplicaView | RouteView | ReplicaLog | DiskView | Grant,
+) -> dict[str, Any]:
     """A view as the value of an operation: plain values."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))
     return plain

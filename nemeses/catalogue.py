@@ -21,6 +21,7 @@ from maxq.nemeses.kind import ActKind, Kind
 from maxq.nemeses.kinds.address import CHANGE_ADDRESS
 from maxq.nemeses.kinds.containers import FAILURE, REMOVAL
 from maxq.nemeses.kinds.epochs import REMOVED_EPOCHS
+from maxq.nemeses.kinds.fill import FILL
 from maxq.nemeses.kinds.machine import CLOCK, DELAY, DISK, LOSS
 from maxq.nemeses.kinds.orders import ORDERS
 from maxq.nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
@@ -39,7 +40,7 @@ BUILT_IN = (
     *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, CHANGE_ADDRESS),
     *(SLAVES_AWAY_KILL, SLAVES_AWAY_POWER),
     *(KILL, STOP, RESTART, REPLACE, CHANGE, POWER, CLOCK, DISK, DELAY, LOSS, STORE),
-    *(REMOVED_EPOCHS, RESETS, PERMISSION, RETENTION, ORDERS, REMOVAL, FAILURE),
+    *(REMOVED_EPOCHS, RESETS, PERMISSION, RETENTION, ORDERS, REMOVAL, FAILURE, FILL),
 )
 _kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}
 

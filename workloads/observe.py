@@ -6,11 +6,12 @@ more, and read each replica's log from its disk. Operations: `maxq.histories.obs
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from maxq.harness.client.disk_use import disk_view
 from maxq.harness.client.observer import Observer
 from maxq.harness.client.probes import until
 from maxq.harness.client.stored_logs import STORE, StoredLog, ValueOf, read_log, replica_logs
@@ -23,6 +24,7 @@ from maxq.harness.generators import any_of, concat, delay, limit, once, synchron
 from maxq.histories.observed import (
     AWAIT_LEVEL,
     OBSERVE_CONTROLLER,
+    OBSERVE_DISK,
     OBSERVE_REPLICA,
     OBSERVE_ROUTE,
     REPLICA_LOG,
@@ -30,6 +32,7 @@ from maxq.histories.observed import (
     ReplicaLog,
     ReplicaView,
     RouteView,
+    Share,
     encoded,
 )
 from maxq.histories.op import Op, Process
@@ -211,7 +214,9 @@ class Eyes:
         topics: Sequence[str],
         decode: Callable[[int, bytes], Any],
         level: "Patience",
+        shares: Mapping[str, Share],
     ) -> None:
+        self._shares = shares
         self._topics = topics
         self._level = level
         self._cluster = cluster
@@ -240,6 +245,8 @@ class Eyes:
                 answer = await self._replica(node, address)
             case "observe-route":
                 answer = await self._observer.route(node, address, self._topics)
+            case "observe-disk":
+                return await self._disk(node)
             case "replica-log":
                 return await self._log(node, op.value["at"])
             case _:
@@ -253,6 +260,15 @@ class Eyes:
             return await self._observer.member(node, broker_set, address, first=first)
         broker_id = await self._cluster.offers(Stored).identity(node)
         return await self._observer.replica(node, broker_set, address, broker_id)
+
+    async def _disk(self, node: str) -> Outcome:
+        stores = self._cluster.offers(Stored)
+        try:
+            sizes, partition = await stores.sizes(node), await stores.partition(node)
+        except OSError as error:
+            return Fail(error_words(error))
+        seen = disk_view(node, self._set_of[node], sizes, partition, self._shares[node])
+        return Ok(encoded(seen))
 
     async def _log(self, node: str, at: int) -> Outcome:
         if at == 0:
@@ -292,6 +308,7 @@ def observe_workload(
     topics: Sequence[str],
     decode: Callable[[int, bytes], Any],
     level_s: float,
+    shares: Mapping[str, Share],
 ) -> Workload:
     """Make the observers.
 
@@ -302,6 +319,7 @@ def observe_workload(
         topics: of whose permissions name servers are asked.
         decode: the value of a message's body of a key.
         level_s: how long replicas may take, after everything else, to have the same.
+        shares: the brokers whose use of their partition is observed, and what each may take.
     """
     asked = tuple((QUESTIONS[r], n.name) for n in cluster.nodes if not n.spare for r in n.roles)
     # That a broker lives must be known before a controller is asked why it is in no set.
@@ -314,9 +332,10 @@ def observe_workload(
 
     def client(thread: int) -> Client:
         observer = Observer(cluster.observer_dial, group)
-        return Eyes(cluster, observer, logs, keys, topics, decode, level)
+        return Eyes(cluster, observer, logs, keys, topics, decode, level, shares)
 
-    in_turn = delay(GAP_NS, Rounds(asked))
+    disks = tuple((OBSERVE_DISK, name) for name in sorted(shares))
+    in_turn = delay(GAP_NS, Rounds((*asked, *disks)))
     return Workload(
         name="observe",
         threads=THREADS,
@@ -325,6 +344,7 @@ def observe_workload(
             once({"f": AWAIT_LEVEL, "value": None}),
             *(synchronize(Answered(part)) for part in (replicas, others)),
             synchronize(Logs(brokers)),
+            *([synchronize(Answered(disks))] if disks else ()),  # what is gone of these logs
         ),
         client=client,
         topics={},

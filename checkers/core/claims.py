@@ -622,10 +622,12 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="B13",
-        promise="A broker deletes no acknowledged message that is younger than its retention. "
-        "From the first such message on, a queue can be read to its end.",
+        promise="A broker deletes no acknowledged message that is younger than its retention, "
+        "whatever others on its disk write. (Excepted is what its own share has no room for.) From "
+        "the first message on that must be there, a queue can be read to its end.",
         source="decided here",
         needs=(WHOLE,),
+        in_pairs=COPIED,
         of_stores=True,
         grounds=(FINAL_READ,),
         checker="retention",

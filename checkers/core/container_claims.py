@@ -1,4 +1,4 @@
-"""The claims about brokers of a container, and about adding and removing them (RIP-31).
+"""The claims about brokers in containers: added, removed, and sharing a disk (RIP-31).
 
 A part of the list of all claims (`maxq.checkers.core.claims`).
 """
@@ -82,6 +82,24 @@ CONTAINERS: tuple[Claim, ...] = (
         "returns_with_wrong_role",
         checker="shared-processes",
         undisturbed=True,
+        timed=True,
+    ),
+    _claim(
+        9,
+        "From its first cleaning on, a broker has at most 0.8 of its share of a disk. It may have "
+        "one file more, and what it writes between two cleanings. (Excepted is what is not "
+        "confirmed, or not copied by all of its set.)",
+        "quota_counts_log_only",
+        "quota_by_physical_use",
+        checker="shares",
+        timed=True,
+    ),
+    _claim(
+        10,
+        "No broker's excess deletes a file of another one that is within its own share of the disk "
+        "and has nothing old.",
+        "neighbours_oldest_file_goes",
+        checker="shares",
         timed=True,
     ),
     _claim(

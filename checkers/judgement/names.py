@@ -43,6 +43,8 @@ ANOMALIES: Mapping[str, str] = {
     "guest-message-lost": "B11",
     "escaped-past-local": "B12",
     "neighbour-ended": "B14",
+    "share-exceeded": "B9",
+    "deleted-within-share": "B10",
     "deleted-early": "B13",
     "consumer-offset-regressed": "O1",
     "delayed-lost": "E1",

@@ -107,6 +107,14 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "the failure of one broker ended another one of its container",
         "the failures of brokers ended {n} others of their containers",
     ),
+    "share-exceeded": (
+        "a broker had more than its share of the disk",
+        "{n} times a broker had more than its share of the disk",
+    ),
+    "deleted-within-share": (
+        "a broker deleted young files although it was within its share of the disk",
+        "{n} times a broker deleted young files although it was within its share of the disk",
+    ),
     "deleted-early": (
         "a broker deleted messages that were younger than their retention",
         "in {n} queues messages were deleted that were younger than their retention",

@@ -1,9 +1,11 @@
 """Retention: a broker deletes what is old, and nothing that is younger.
 
 After a fault *trim* it is known up to which offset the messages of a queue are old enough to be
-deleted. A reader that begins again at the queue's first offset, and reads to the end that the
-broker confirms, must be given every acknowledged message from there on. Judged are the complete
-re-reads after the last fault, of each replica that was made master in turn. Claim: B13.
+deleted. Where observers look at disks it is known what a broker that came beyond its share has
+deleted, and of a quiet one beside it that it has deleted nothing. A reader that begins again at the
+queue's first offset, and reads to the end that the broker confirms, must be given every
+acknowledged message from there on. Judged are the complete re-reads after the last fault, of each
+replica that was made master in turn. Claim: B13.
 
 What is missing behind the first message that such a reader was given is a loss like any other
 (`maxq.checkers.messages.durability`), which reports these too.
@@ -80,13 +82,13 @@ class Retention(KeyedChecker):
         log = read_key(key, steps_of(rows, known), known)
         missing, promised = [], 0
         for reread in rereads(log):
-            young = first_young(log.expired, reread.seek)
+            young = first_young(log.expired, reread.end.op)
             there = [s for s in log.sent if s.type == "ok" and s.op < reread.seek
                      and s.offset is not None and s.offset >= young]  # fmt: skip
             first = first_given(log, reread)
             gone = tuple(s for s in there if s.offset is not None and s.offset < first)
-            promised = max(promised, len(there) if young else 0)
-            if young and gone:
+            promised = max(promised, len(there))
+            if gone:
                 missing.append(Missing(key, young, first, gone, reread))
         return Kept(missing, promised)
 
@@ -117,13 +119,13 @@ def _found(history: History, trims: Sequence[Trim], m: Missing) -> Found:
     old = next(_aged(trims, m), None)
     first, last = m.sent[0], m.sent[-1]
     node = node_of(history[first.op].ext or {})
-    by = "" if old is None else f" (the log of {old.node} got old at op {old.begun})"
+    by = "" if old is None else f" (the log of {old.node} got old at op {old.begun}, or too large)"
     said = (
         f"Queue {m.key}: {len(m.sent):,} acknowledged messages at offsets {first.offset} to "
         f"{last.offset} are gone. {node or 'A broker'} acknowledged the first of them "
         f"{when(history[first.op])} (op {first.op}). A reader that began at the queue's first "
         f"offset was given {m.first} first (op {m.reread.end.op}). Only what lies before "
-        f"offset {m.young} was older than its retention{by}."
+        f"offset {m.young} could be deleted{by}."
     )
     detail = {
         "key": m.key,
@@ -139,4 +141,4 @@ def _found(history: History, trims: Sequence[Trim], m: Missing) -> Found:
 
 def _aged(trims: Sequence[Trim], m: Missing) -> Iterator[Trim]:
     """The trims by which a key's messages before its first young one got old."""
-    return (t for t in trims if t.young.get(m.key) == m.young and t.begun <= m.reread.seek)
+    return (t for t in trims if t.young.get(m.key) == m.young and t.begun <= m.reread.end.op)

@@ -5,6 +5,7 @@ A `Cluster` for every environment and target. Its parts fulfil the contracts tha
 `maxq.harness.cluster.network` (cuts and addresses), `maxq.harness.cluster.packet_loss` (lossy
 ways), `maxq.harness.cluster.resets` (connections that end), `maxq.harness.cluster.aging` (logs that
 get old), `maxq.harness.cluster.machines` (clocks, disks, slow ways),
+`maxq.harness.cluster.filling` (partitions that fill up),
 `maxq.harness.cluster.releases` (what nodes are started as), `maxq.harness.cluster.queries` (what it
 says of itself, and orders to its controllers), `maxq.harness.cluster.topics` (topics of a run),
 `maxq.harness.cluster.permissions` (who may write to them), `maxq.harness.cluster.hosting` (brokers
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 from maxq.harness.client.probes import until
 from maxq.harness.cluster.aging import Ages
+from maxq.harness.cluster.filling import Filling
 from maxq.harness.cluster.hosting import Hosting
 from maxq.harness.cluster.machines import Hardware
 from maxq.harness.cluster.network import Links
@@ -59,6 +61,7 @@ class Deployment:
         self.resets = Resets(self.processes, self.links)
         self.machines = Hardware(self.processes, ways)
         self.ages = Ages(self.processes)
+        self.filling = Filling(environment, self.processes)
         self.releases = Releases(environment, self.processes, target, settings)
         self.queries = Inquiry(environment, self.processes, settings.cluster)
         self.hosting = Hosting(environment, self.processes, self.releases, settings.cluster)
@@ -198,7 +201,14 @@ class Deployment:
             MissingCapability: none does.
         """
         parts = (self.processes, self.ages, self.releases, self.links, self.losses, self.resets)
-        for part in (*parts, self.machines, self.permissions, self.hosting, self.queries):
+        for part in (
+            *parts,
+            self.filling,
+            self.machines,
+            self.permissions,
+            self.hosting,
+            self.queries,
+        ):
             if isinstance(part, contract):
                 return part
         raise MissingCapability(f"{self._environment.name} offers nothing {contract.__name__}")

@@ -462,6 +462,14 @@ class Nodes:
                 found[f"{folder}/{path}"] = data
         return found
 
+    async def sizes(self, node: str) -> dict[str, int]:
+        """How long the files of its store are, by path below the store."""
+        return await self.machine(node).sizes(self.store(node))
+
+    async def partition(self, node: str) -> int:
+        """How many bytes the partition of its store has."""
+        return await self.machine(node).partition(self.store(node))
+
     # All of them.
 
     async def living(self) -> list[str]:

@@ -373,6 +373,24 @@ class DiskBreaking(Protocol):
 
 
 @runtime_checkable
+class DiskFilling(Protocol):
+    """Machines whose partition can fill up."""
+
+    def filled(self, node: str) -> bool:
+        """Whether a fault has filled the partition of the node's machine."""
+        ...
+
+    async def fill_disk(self, node: str) -> Proof:
+        """Let a file of nobody's fill the partition up to the level at which brokers refuse sends;
+        prove it: those that run say so. Needs `Capability.DISK`."""
+        ...
+
+    async def free_disk(self, node: str) -> Proof:
+        """Remove that file; prove it likewise. No error if there is none."""
+        ...
+
+
+@runtime_checkable
 class Delayable(Protocol):
     """Machines to which packets can be delayed."""
 
@@ -429,6 +447,14 @@ class Stored(Protocol):
 
     async def stored(self, node: str, folder: str) -> Mapping[str, bytes]:
         """The files below a folder of the node's data, by path below its data folder."""
+        ...
+
+    async def sizes(self, node: str) -> Mapping[str, int]:
+        """How long the files of its store are, by path below the store."""
+        ...
+
+    async def partition(self, node: str) -> int:
+        """How many bytes the partition of its store has."""
         ...
 
 

@@ -17,6 +17,7 @@ from maxq.reference.rpc import Dial
 NETWORK = "198.18"  # of 198.18.0.0/15, set aside for benchmarks: never a real host
 BLOCK = 16  # addresses that a machine owns
 CLIENT_ADDRESS, OBSERVER_ADDRESS = f"{NETWORK}.0.2", f"{NETWORK}.0.3"
+SIMULATED_DISK_BYTES = 1 << 40
 CLIENT = "client"  # the machine that the harness's clients and observers dial from
 
 # What becomes of a small file that is written and synced: it is on the disk, the disk took nothing,
@@ -51,7 +52,7 @@ class Capability(Enum):
     CHANGE_ADDRESS = "change-address"  # give a machine another address of its block, and names
     POWER_LOSS = "power-loss"  # end a machine so that its disk loses what was not synced
     CLOCK = "clock"  # set a machine's wall clock off, and let it drift
-    DISK = "disk"  # make a disk full, slow or frozen, or read a bit of a file as another
+    DISK = "disk"  # fill a disk, make it slow or frozen, or read a bit as another
     DELAY = "delay"  # let packets from certain machines take longer
 
 
@@ -235,6 +236,11 @@ class Machine(Protocol):
         """
         ...
 
+    async def fill(self, percent: int) -> None:
+        """Let a file of no node's fill the partition so far; 0 removes it. Only where
+        `Capability.DISK` is."""
+        ...
+
     async def try_disk(self, *, timeout_s: float) -> Written:
         """Write and sync a small file of no node's, and remove it. Only where `Capability.DISK`
         is."""
@@ -320,6 +326,14 @@ class Machine(Protocol):
 
     async def files(self, folder: str) -> list[str]:
         """Paths of all files below `folder`, relative to it, sorted."""
+        ...
+
+    async def sizes(self, folder: str) -> dict[str, int]:
+        """How long each file below `folder` is, by its path relative to it, in bytes."""
+        ...
+
+    async def partition(self, path: str) -> int:
+        """How many bytes the partition of a file or folder has, full or not."""
         ...
 
 

@@ -41,6 +41,7 @@ from maxq.reference.node import describe, is_our_bug
 from maxq.reference.node_file import parse_node
 from maxq.reference.rpc import Dial, Wired
 
+FILLER = "/filler"  # folder of the file by which the disk is filled
 TRIAL = "trial"  # folder of the file that `try_disk` writes
 MACHINES_MAX = 0x10000 // BLOCK - 1  # of a /16, whose first block is the harness's
 BOOT_MS = (200, 2000)  # how long a machine is away that has lost its power
@@ -174,6 +175,14 @@ class SimulatedMachine:
         disk = self._machine.disk
         disk.set_fault(full=full, sync_ms=sync_ms, frozen=frozen, misread=misread, failing=failing)
 
+    async def fill(self, percent: int) -> None:
+        disk = self._machine.disk
+        disk.remove(FILLER)
+        if percent:
+            file = disk.open(f"{FILLER}/file", create=True)
+            usage = disk.usage(FILLER)
+            file.truncate(max(0, usage.total * percent // 100 - usage.used))
+
     async def try_disk(self, *, timeout_s: float) -> Written:
         folder = f"{self.data_dir}/{TRIAL}/once"  # two deep, so that no node's folder is touched
         disk = self._machine.disk
@@ -261,6 +270,12 @@ class SimulatedMachine:
     async def files(self, folder: str) -> list[str]:
         prefix = folder.rstrip("/") + "/"
         return sorted(p[len(prefix) :] for p in self._machine.disk.files if p.startswith(prefix))
+
+    async def sizes(self, folder: str) -> dict[str, int]:
+        return {p: self._machine.disk.size(f"{folder}/{p}") for p in await self.files(folder)}
+
+    async def partition(self, path: str) -> int:
+        return self._machine.disk.usage(path).total
 
     def _log_text(self) -> bytes:
         lines: list[dict[str, Any]] = [

@@ -110,6 +110,13 @@ def _log(op: Op) -> str:
     return f"log of {v['node']}: epoch {v['epoch']} is bytes {v['start']} to {v['end']}"
 
 
+def _disk(op: Op) -> str:
+    v = op.value
+    if op.type != "ok" or "used" not in v:
+        return f"look at the files of {v['node']}"
+    return f"files of {v['node']}: {v['used']} bytes, its log from byte {v['start']} on"
+
+
 def _commit(whose: str) -> Callable[[Op], str]:
     def said(op: Op) -> str:
         key, offset = op.value
@@ -128,6 +135,12 @@ def _fetch(op: Op) -> str:
 def _send_ordered(op: Op) -> str:
     key, message = op.value
     return f"send message {message} to queue {key}"
+
+
+def _flood(op: Op) -> str:
+    queue, message = op.value
+    whose = "a quiet set" if queue else "the flooded set"
+    return f"send message {message} to {whose}" + _at_set(op)
 
 
 def _send_delayed(op: Op) -> str:
@@ -211,6 +224,8 @@ WORDS: Mapping[str, Callable[[Op], str]] = {
     observed.OBSERVE_CONTROLLER: _controller,
     observed.OBSERVE_REPLICA: _replica,
     observed.OBSERVE_ROUTE: _route,
+    observed.OBSERVE_DISK: _disk,
+    observed.SEND_FLOOD: _flood,
     observed.REPLICA_LOG: _log,
 }
 
@@ -238,6 +253,8 @@ MEANS: Mapping[str, str] = {
     observed.OBSERVE_CONTROLLER: "an observer asks a controller",
     observed.OBSERVE_REPLICA: "an observer asks a broker",
     observed.OBSERVE_ROUTE: "an observer asks a name server",
+    observed.OBSERVE_DISK: "an observer looks at what a broker's files take",
+    observed.SEND_FLOOD: "a producer floods a broker set, or sends to a quiet one beside it",
     observed.REPLICA_LOG: "a replica's log is read from its disk",
     observed.CREATE_TOPIC: "an operator makes a topic on a broker set",
     observed.FIND_TOPIC: "the brokers of a set are asked for a topic",

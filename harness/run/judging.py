@@ -24,6 +24,7 @@ from maxq.checkers.messages.delayed import Delayed
 from maxq.checkers.messages.durability import Durability
 from maxq.checkers.messages.half_messages import HalfMessages
 from maxq.checkers.messages.retention import Retention
+from maxq.checkers.messages.shares import Shares
 from maxq.checkers.replication.broker_ids import BrokerIds
 from maxq.checkers.replication.epochs import Epochs
 from maxq.checkers.replication.idle_log_growth import Idle
@@ -61,6 +62,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "ordered": (Locks(), LockService(), Ordered()),
     "transactions": (HalfMessages(),),
     "containers": (Containers(),),
+    "flood": (Shares(),),
 }
 REPLICATED: Sequence[Checker] = (
     BrokerIds(),

@@ -51,6 +51,7 @@ from maxq.workloads import payload
 from maxq.workloads.containers import containers_workload
 from maxq.workloads.delayed import delayed_workload
 from maxq.workloads.delayed_alone import delayed_alone_workload
+from maxq.workloads.flood import flood_workload
 from maxq.workloads.late_topics import Topics
 from maxq.workloads.lock import lock_workload
 from maxq.workloads.observe import observe_workload
@@ -148,6 +149,10 @@ def _containers(m: Making) -> Workload:
     return containers_workload(m.cluster)
 
 
+def _flood(m: Making) -> Workload:
+    return flood_workload(m.cluster, m.routes, m.group, wall_ms=m.wall_ms)
+
+
 # In the order of their threads; the queue's readers are told apart by theirs, so it is the first.
 BUILT_IN: dict[str, WorkloadKind] = {
     kind.name: kind
@@ -170,6 +175,8 @@ BUILT_IN: dict[str, WorkloadKind] = {
                      "commit, roll back, lie late, fall silent or die, and readers of all sets"),
         WorkloadKind(name="containers", make=_containers, about="brokers are added to running "
                      "containers and removed, also twice, and with ports that are taken"),
+        WorkloadKind(name="flood", make=_flood, about="one broker set is written to as fast as can "
+                     "be, beside quiet ones: each keeps to its share of the disk"),
     )
 }  # fmt: skip
 
@@ -205,6 +212,7 @@ def make_workloads(making: Making) -> list[Workload]:
         topics=sorted({topic for w in (*made, probes) for topic in [*w.topics][:TOPICS_SEEN]}),
         decode=payload.decode,
         level_s=options.recovery_s,
+        shares=options.shares,
     )
     return [*made, probes, observers]
 

@@ -35,6 +35,7 @@ from maxq.harness.schedule.format import (
 )
 from maxq.harness.schedule.from_history import differing
 from maxq.harness.schedule.options import Options
+from maxq.harness.schedule.shares import FLOOD
 from maxq.histories.fault_facts import BUILT_IN, Kinds
 from maxq.nemeses.catalogue import NO_FAULT, facts_of, kinds_of
 from maxq.nemeses.kind import Drawing, Kind, Step
@@ -55,6 +56,7 @@ TURNS = {
     "delayed-alone": 2.0,
     "ordered": 40.0,
     "transactions": 120.0,
+    FLOOD: 100.0,
 }
 
 

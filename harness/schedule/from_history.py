@@ -40,6 +40,7 @@ from maxq.harness.schedule.options import (
     TRANSACTIONS,
     Options,
 )
+from maxq.harness.schedule.shares import FLOOD
 from maxq.histories.fault_facts import ELECT_MASTER, INSPECT, NOBODY, RELEASE
 from maxq.histories.history import History
 from maxq.histories.observed import (
@@ -59,11 +60,13 @@ from maxq.histories.observed import (
     RETRY,
     SEND_DELAYED,
     SEND_DELAYED_ALONE,
+    SEND_FLOOD,
     SEND_HALF,
     SEND_ORDERED,
 )
 from maxq.histories.observed import RELEASE as UNLOCK
 from maxq.histories.op import Op
+from maxq.workloads.flood import SENDERS as FLOODERS
 from maxq.workloads.observe import THREADS as OBSERVERS
 from maxq.workloads.queue import homes_of
 
@@ -77,6 +80,7 @@ WORKLOAD_OF = {
     SEND_DELAYED_ALONE: "delayed-alone",
     **dict.fromkeys((SEND_ORDERED, READ_ORDERED, COMMIT_ORDERED), "ordered"),
     **dict.fromkeys((SEND_HALF, END_TRANSACTION, READ_TRANSACTIONS), "transactions"),
+    SEND_FLOOD: FLOOD,
 }  # fmt: skip
 
 
@@ -157,6 +161,7 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
         "delayed-alone": DELAYED_ALONE,
         "ordered": ORDERED,
         "transactions": TRANSACTIONS,
+        FLOOD: FLOODERS,
         **{name: kind.threads for name, kind in current().workloads.items()},
         "probe": len(homes_of(range(options.broker_sets), options.topics_probed)),
         "observe": OBSERVERS,

@@ -21,6 +21,7 @@ from maxq.harness.contracts.target import (
     plan,
 )
 from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
+from maxq.harness.schedule.shares import FILL_KEYS, FLOOD, keys_of_flood, shares_of
 from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import effective, eviction_ms, registration_ms, slower_ms
 from maxq.harness.targets.rocketmq.releases import (
@@ -34,12 +35,13 @@ from maxq.histories.aliases import THEN
 from maxq.histories.fault_facts import (
     CHANGE_ADDRESS,
     FAIL_STORE,
+    FILL_DISK,
     POWER_LOSS,
     REMOVE_BROKER,
     REPLACE_RELEASE,
     TRIM,
 )
-from maxq.histories.observed import ROUTE_NS
+from maxq.histories.observed import ROUTE_NS, Share
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
@@ -80,11 +82,14 @@ PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
     "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address",
     "slaves-away-kill", "slaves-away-power",
-    "reset-connections", "write-permission", REMOVE_BROKER, FAIL_STORE, "none",
+    "reset-connections", "write-permission", REMOVE_BROKER, FAIL_STORE, FILL_DISK,
+    "none",
 )  # fmt: skip
 # The faults in which machines lose their power.
 POWER_FAULTS = frozenset(("power", "slaves-away-power"))
-PAIR_WORKLOADS = ("queue", "lock", "delayed", "offsets", "ordered", "transactions", "containers")
+PAIR_WORKLOADS = (
+    "queue", "lock", "delayed", "offsets", "ordered", "transactions", "containers", FLOOD,
+)  # fmt: skip
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 # The claims that a run is there for: of all runs, and of those of each workload.
 PURPOSE: dict[str, tuple[str, ...]] = {
@@ -97,6 +102,7 @@ PURPOSE: dict[str, tuple[str, ...]] = {
     "ordered": ("L10",),
     "transactions": ("E6", "E8"),
     "containers": ("B3",),  # the others need a chance that a run may not have
+    FLOOD: ("B9", "B10"),
 }
 SETTLE_NS, SETTLE_SOON_NS = 150_000_000_000, 40_000_000_000
 
@@ -259,11 +265,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             keys={
                 **(RETENTION_KEYS if self.trims else {}),
                 **(BY_SENDING_KEYS if self.topics_made == "by-sending" else {}),
+                **(keys_of_flood(self.keys) if FLOOD in self.workload else {}),
+                **(FILL_KEYS if self._fills else {}),
                 **self.keys,
             },
             topic_attributes=self.topic_attributes,
             alone=self.alone,
         )
+
+    @property
+    def shares(self) -> dict[str, Share]:
+        """What each broker may take of its partition, where that is observed."""
+        ours = self.targets == (REFERENCE,)
+        return shares_of(self.settings(), ours=ours) if FLOOD in self.workload else {}
 
     def context(self) -> Context:
         """What the checkers are told."""
@@ -320,6 +334,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def trims(self) -> bool:
         """Whether logs get old, by a fault alone or in order with another."""
         return any(TRIM in name.split(THEN) for name in self.nemesis)
+
+    @property
+    def _fills(self) -> bool:
+        """Whether a partition fills up, by a fault alone or in order with another."""
+        return any(FILL_DISK in name.split(THEN) for name in self.nemesis)
 
     @property
     def recovery_s(self) -> float:

@@ -33,7 +33,7 @@ from zlib import crc32
 import msgspec
 
 from maxq.harness.contracts.draws import Draws
-from maxq.harness.contracts.environment import Misread
+from maxq.harness.contracts.environment import SIMULATED_DISK_BYTES, Misread
 from maxq.harness.simulation.loop import SimLoop
 from maxq.reference.host import File, Usage
 from maxq.reference.records import invariant
@@ -242,7 +242,11 @@ class SimDisk:
     """
 
     def __init__(
-        self, draws: Draws, *, capacity: int = 1 << 40, wall_ms: Callable[[], int] = lambda: 0
+        self,
+        draws: Draws,
+        *,
+        capacity: int = SIMULATED_DISK_BYTES,
+        wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self._wall_ms = wall_ms
         self.draws = draws
@@ -277,6 +281,10 @@ class SimDisk:
         if path not in self.files and not self._is_folder(path):
             raise self._absent(path)
         return Usage(used=self._capacity - self._room, total=self._capacity)
+
+    def size(self, path: str) -> int:
+        """How long a file is, with the hole at its end."""
+        return _size(self.files[path])
 
     def age(self, path: str, by_ms: int) -> int:
         """Let a file look as if last changed so long ago; how long ago it says that was."""

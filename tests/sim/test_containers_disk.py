@@ -183,6 +183,20 @@ def test_a_broker_that_may_not_delete_says_that_it_has_too_much(cluster: Cluster
     assert cluster.logged("b1", "broker.share.kept") == 1
 
 
+def test_a_master_that_starts_with_too_much_deletes_and_serves(cluster: Cluster) -> None:
+    """It looks before it is ready, when nobody copies its log yet."""
+    before = sharing(cluster, "x", cleanFileForciblyEnable="false")
+    for number in range(90):
+        assert put(cluster, address("x"), number) == ResponseCode.SUCCESS
+    before.loop.kill()
+    own = settings("x", **EACH_SECOND, replicasPerDiskPartition="2")
+    cluster.write("b1", path_of("x"), own)
+    up(cluster, "x")
+    both_listed(cluster, "x")
+    assert used_by(cluster, "x") <= 0.8 * QUOTA
+    assert put(cluster, address("x"), 90) == ResponseCode.SUCCESS
+
+
 def test_a_slave_that_was_down_for_all_of_it_joins_again(cluster: Cluster) -> None:
     """Its master has deleted all that it has; it begins anew."""
     pair = {

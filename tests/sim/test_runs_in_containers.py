@@ -83,6 +83,24 @@ def test_a_container_dies_and_nothing_that_was_acknowledged_does(tmp_path: Path)
     assert len([*gaps(one.keeps, judged.results)]) == len(one.keeps.gaps)
 
 
+@pytest.mark.parametrize(("layout", "mode"), [("crossed-2", "pair"), ("crossed-3", "controllers")])
+def test_brokers_keep_to_their_share_while_one_set_is_flooded(
+    tmp_path: Path, layout: str, mode: str
+) -> None:
+    """B9, B10, B13: also while others fill the partition, which has sends refused."""
+    given = {**GIVEN, "layout": layout, "mode": mode, "workload": ("queue", "flood")}
+    given |= {"nemesis": ("kill", "fill-disk"), "time_limit": 30_000_000_000}
+    judged = run_test(asked_from(given), tmp_path, quiet=True)
+
+    assert judged.results.valid is True
+    assert (judged.stored.path / ORACLE).read_bytes() == b""
+    assert {"B9", "B10", "B13"} <= set(judged.results.of("kept"))
+    assert {act.holds for act in faults(judged.stored.history) if act.f == "fill-disk"} == {True}
+    refused = [op for op in judged.stored.history.clients
+               if op.type == "fail" and "SERVICE_NOT_AVAILABLE" in str(op.error)]  # fmt: skip
+    assert refused
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
@@ -92,6 +110,9 @@ def test_a_container_dies_and_nothing_that_was_acknowledged_does(tmp_path: Path)
         ({"layout": "mixed", "releases": (("b0-1", "5.5.0"),)}, "--layout runs one target: not"),
         ({"layout": "mixed", "nemesis": ("replace-release",)}, "replace-release is not for"),
         ({"workload": ("containers",)}, "--workload containers needs --layout: crossed-2,"),
+        ({"workload": ("flood",)}, "--workload flood needs --layout: crossed-2, crossed-3, mixed"),
+        ({"workload": ("flood", "ordered"), "layout": "mixed"}, "flood is not for ordered"),
+        ({"nemesis": ("fill-disk",), "environment": "local"}, "fill-disk is for --env simulated"),
         ({"nemesis": ("remove-broker",)}, "--nemesis remove-broker needs --layout: crossed-2,"),
         ({"nemesis": ("fail-store",)}, "--nemesis fail-store needs --layout: crossed-2,"),
     ],

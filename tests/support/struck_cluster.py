@@ -217,6 +217,17 @@ class FakeCluster:
         self.sick[node] -= {"full-disk", "frozen-disk", "slow-disk", "misreading-disk"}
         return self._proof("heal_disk", node)
 
+    def filled(self, node: str) -> bool:
+        return "filled" in self.ailments(node)
+
+    async def fill_disk(self, node: str) -> Proof:
+        self.sick.setdefault(node, set()).add("filled")
+        return self._proof("fill_disk", node)
+
+    async def free_disk(self, node: str) -> Proof:
+        self.sick[node].discard("filled")
+        return self._proof("free_disk", node)
+
     async def delay(self, node: str, *, ms: int) -> Proof:
         self.sick.setdefault(node, set()).add("delay")
         return self._proof("delay", node, ms=ms)

@@ -1,7 +1,8 @@
-"""Messages that brokers may have deleted, since the files that hold them are older than their
-retention.
+"""Messages that brokers may have deleted: the files that hold them are older than their retention,
+or go beyond a broker's share of its disk.
 
 A fault *trim* makes files of a commit log old, and says of each key which queue offsets they hold.
+Where observers look at disks, they say where each log begins.
 What lies before is no loss from then on, on any broker of the set: a consumer reads from
 any master. What is behind is promised as before. A replica's own store is judged more strictly
 (`maxq.checkers.replication.replicas`).
@@ -14,14 +15,15 @@ from typing import Any, NamedTuple
 
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import NEVER
+from maxq.checkers.evidence.stores.disk_looks import begins_of, kept_by_set
 from maxq.histories.fault_facts import TRIM
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError
 
 
 class Trim(NamedTuple):
-    """The log of one broker got old: from `begun` (index) on it may begin at byte `aged_to`.
-    `young` maps keys to the first offset that must stay."""
+    """The log of one broker got old, or too large: from `begun` (index) on it may begin at byte
+    `aged_to`. `young` maps keys to the first offset that must stay."""
 
     begun: int
     node: str
@@ -37,11 +39,32 @@ class Expiry(NamedTuple):
 
 
 def trims_of(history: History) -> list[Trim]:
-    """All of them, in order.
+    """All of them: those of faults in order, and then by broker what was seen.
 
     Raises:
         HistoryError: the proof of one has another shape (W9).
     """
+    return [*_by_age(history), *history.once(trims_of, lambda: _by_looks(history))]
+
+
+def aged_logs(history: History) -> dict[str, int]:
+    """The byte at which each log may begin that got old."""
+    aged: dict[str, int] = {}
+    for trim in _by_age(history):
+        aged[trim.node] = max(trim.aged_to, aged.get(trim.node, 0))
+    return aged
+
+
+def _by_looks(history: History) -> list[Trim]:
+    begins = [*begins_of(history)]
+    kept = kept_by_set(history) if begins else {}
+    return [
+        Trim(b.begun, b.node, b.byte, {k: v.first(b.byte) for k, v in kept.get(b.set, {}).items()})
+        for b in begins
+    ]
+
+
+def _by_age(history: History) -> list[Trim]:
     if not history.of_f(TRIM):
         return []
     found = []

@@ -1,6 +1,7 @@
 """What a run is asked to be: the words of a command line, and an operator's files, as options."""
 
 import secrets
+import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from maxq.harness.schedule.options import (
     TOGETHER,
     Options,
 )
+from maxq.harness.schedule.shares import FLOOD, SHARES, share_of
 from maxq.harness.targets.cluster_files import Described, Mode, describe
 from maxq.harness.targets.known_keys import NEWEST, why_overlooked
 from maxq.harness.targets.reference import OF_PAIRS, PROFILES
@@ -38,7 +40,7 @@ from maxq.harness.targets.rocketmq.releases import (
     release_of,
 )
 from maxq.harness.targets.settings_files import why_left_out
-from maxq.histories.fault_facts import FAIL_STORE, REMOVE_BROKER
+from maxq.histories.fault_facts import FAIL_STORE, FILL_DISK, REMOVE_BROKER
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
@@ -48,6 +50,8 @@ JRAFT = f":{BACK_ENDS[1]}"  # how the name of a target ends whose controllers ag
 COUNTS = ("controllers", "namesrvs", "broker_sets", "replicas", "learners")
 OF_CONTAINERS = (REMOVE_BROKER, FAIL_STORE)  # faults of one of several brokers in a process
 OF_LAYOUTS = frozenset(("broker_sets", "replicas"))  # that a layout says
+# Workloads whose messages wait at brokers, so that a flood must not come to the same ones.
+READ_LATE = ("delayed", "delayed-alone", "ordered", "transactions")
 # Faults of one broker, of which a container cannot restart one alone.
 NOT_IN_CONTAINERS = ("replace-release", "change-settings")
 FILES = tuple(f"{role.value}_conf" for role in Role)  # the options that name files of settings
@@ -105,9 +109,35 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known["send_timeout_ns"] = known.pop("send_timeout_ns", None) or 0
     known["interval_ns"] = known.pop("interval", None) or 0
     _take_topics(known)
+    _take_flood(known)
+    if FILL_DISK in known["nemesis"] and given["environment"] not in (AUTO, SIMULATED):
+        raise ValueError(
+            f"--nemesis {FILL_DISK} is for --env {SIMULATED}: machines of {given['environment']} "
+            "share their partition with everything else here"
+        )
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
     return _possible(Options(**known))
+
+
+def _take_flood(known: dict[str, Any]) -> None:
+    """Settle what share of a disk brokers have in a run that floods some.
+
+    Raises:
+        ValueError: no quiet brokers are beside them, or messages of another workload would go.
+    """
+    if FLOOD not in known["workload"]:
+        return
+    fit = [name for name, layout in sorted(layouts().items()) if layout.sets > 1]
+    if known["layout"] not in fit:
+        raise ValueError(f"--workload {FLOOD} needs --layout: {', '.join(fit)}")
+    lost = [name for name in known["workload"] if name in READ_LATE]
+    if lost:
+        raise ValueError(f"--workload {FLOOD} is not for {lost[0]}: its messages may be deleted")
+    if known["environment"] != SIMULATED and not SHARES & known["keys"].keys():
+        ours = known.get("target", REFERENCE) == REFERENCE
+        share = share_of(shutil.disk_usage(Path.cwd()).total, ours=ours)
+        known["keys"] = {**known["keys"], **share}
 
 
 def _take_topics(known: dict[str, Any]) -> None:

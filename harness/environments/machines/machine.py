@@ -199,6 +199,9 @@ class LinkedMachine:
     ) -> None:
         raise self._missing(Capability.DISK, "its machines share one disk")
 
+    async def fill(self, percent: int) -> None:
+        raise self._missing(Capability.DISK, "its machines share one disk")
+
     async def try_disk(self, *, timeout_s: float) -> Written:
         raise self._missing(Capability.DISK, "its machines share one disk")
 
@@ -323,6 +326,17 @@ class LinkedMachine:
             on_disk = [self._folder / DISK / name for name in self._disk.files()]
             found += [p for p in on_disk if p.is_relative_to(root)]
         return sorted(str(p.relative_to(root)) for p in found)
+
+    async def sizes(self, folder: str) -> dict[str, int]:
+        found = {}
+        for path in await self.files(folder):
+            with suppress(FileNotFoundError):  # it was deleted meanwhile
+                found[path] = self._seen(f"{folder}/{path}").stat().st_size
+        return found
+
+    async def partition(self, path: str) -> int:
+        found = os.statvfs(self._seen(path))
+        return found.f_blocks * found.f_frsize
 
 
 def write_hosts(path: Path, hosts: Mapping[str, str], *, own_name: str) -> None:

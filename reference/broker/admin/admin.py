@@ -104,6 +104,7 @@ class Admin:
             "commitLogMinOffset": str(self._store.start),
             "earliestMessageTimeStamp": str(self._earliest_ms()),
             "maxq.confirmOffset": str(self._store.confirm_offset),
+            "maxq.diskFull": str(self._store.full).lower(),
             "maxq.brokerId": str(self._membership.broker_id),
             "maxq.masterEpoch": str(self._membership.master_epoch),
             "maxq.mutant": self._mutant,

@@ -121,7 +121,7 @@ class PairMembership(Membership):
         return min(self._store.confirm_offset, self.plain.copied)
 
     async def trim(self, start: PhyOffset) -> None:
-        await self.plain.trimmed(start)
+        self.plain.trimmed(start)
         await self._store.trim(start)
 
     def written(self) -> None:

@@ -76,9 +76,10 @@ class PlainServer:
         self._written = True
         self._inbox.ring()
 
-    async def trimmed(self, start: PhyOffset) -> None:
-        """The log is about to begin at `start`: when this returns, nothing before it is read."""
-        await self._inbox.done(events.Trimmed(start=start))
+    def trimmed(self, start: PhyOffset) -> None:
+        """The log is about to begin at `start`: when this returns, nothing before it is read. Also
+        of a broker that does not serve yet."""
+        self._take(events.Trimmed(start=start))
 
     def when_acknowledged(self, end: PhyOffset, copies: int, then: Callable[[str], None]) -> None:
         """Call `then` once so many logs reach `end`, with an empty string; or, when that is given

@@ -75,10 +75,10 @@ class PlainReplication:
         """What lies before this no connected slave still copies."""
         return self.master.copied if self._leads else self._access.end
 
-    async def trimmed(self, start: PhyOffset) -> None:
+    def trimmed(self, start: PhyOffset) -> None:
         """The log is about to begin at `start`."""
         if self._leads:
-            await self._server.trimmed(start)
+            self._server.trimmed(start)
 
     def written(self) -> None:
         """The log has grown, or what is synced of it has."""

@@ -24,6 +24,7 @@ from maxq.checkers.messages import (
     durability,
     half_messages,
     retention,
+    shares,
 )
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
 from maxq.checkers.replication.pairs import (
@@ -75,6 +76,7 @@ CHECKERS: tuple[Checker, ...] = (
     silent_brokers.SilentBrokers(),
     listings.Listings(),
     container_answers.Containers(),
+    shares.Shares(),
     idle_log_growth.Idle(),
     service.Service(),
     processes.Processes(),

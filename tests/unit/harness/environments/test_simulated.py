@@ -30,6 +30,7 @@ VERBS: dict[Capability, list[Verb]] = {
     Capability.CLOCK: [lambda m: m.set_clock(5, 0), lambda m: m.wall_ms()],
     Capability.DISK: [
         lambda m: m.set_disk(full=True),
+        lambda m: m.fill(95),
         lambda m: m.try_disk(timeout_s=1),
     ],
     Capability.DELAY: [lambda m: m.set_delay({"198.18.0.16/28": 5}), lambda m: m.delays()],

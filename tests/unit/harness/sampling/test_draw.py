@@ -170,6 +170,8 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
         "remove-broker",
         "fail-store",
         "add-broker",
+        "fill-disk",
+        "free-disk",
         "read-log",
         *TAMPERS,
     }
