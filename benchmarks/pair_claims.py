@@ -25,13 +25,13 @@ from maxq.histories.store import RESULTS
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data" / "pair-claims.jsonl"
-FAMILIES = (("N", 2, 13), ("A", 1, 12), ("E", 1, 9), ("P", 1, 8), ("L", 1, 10))
+FAMILIES = (("N", 2, 13), ("A", 1, 12), ("E", 1, 9), ("P", 1, 8), ("L", 1, 10), ("B", 1, 14))
 ROWS = tuple(f"{family}{n}" for family, low, high in FAMILIES for n in range(low, high + 1))
 COLUMNS = ("simulated", "local", "docker", "java")
 JUDGED = ("kept", "broken")
 SIMULATED = COLUMNS[0]
 PAIRS = "reference-pairs"
-SEEDS = (PAIRS, REFERENCE)  # folders of the journals of `maxq simulate`
+SEEDS = (PAIRS, REFERENCE)  # how folders of the journals of `maxq simulate` begin; layouts follow
 # Of rows that are no claims, why.
 REASONS: Mapping[str, str] = {
     "A7": "37 is refused there with 11, by RocketMQ and by us, and promises nothing",
@@ -96,8 +96,8 @@ def told(store: Path) -> Iterator[Told]:
                 claims=_of_table(claims, pair=not asked.controllers),
             )
     for path in sorted(store.rglob(JOURNAL)):
-        if path.parent.name in SEEDS:
-            yield from _seeds(path, pair=path.parent.name == PAIRS)
+        if path.parent.name.startswith(SEEDS):
+            yield from _seeds(path, pair=path.parent.name.startswith(PAIRS))
 
 
 def _seeds(path: Path, *, pair: bool) -> Iterator[Told]:
@@ -105,6 +105,7 @@ def _seeds(path: Path, *, pair: bool) -> Iterator[Told]:
     for line in path.read_bytes().splitlines():
         said = msgspec.json.decode(line, type=SeedResult)
         mode = "--mode pair " if pair else ""
+        mode += f"--layout {said.layout} " if said.layout else ""
         yield Told(
             column=SIMULATED,
             target=REFERENCE,
@@ -153,7 +154,7 @@ def known() -> list[Line]:
 
 
 _HEAD = """\
-# Claims about pairs
+# Claims about pairs and containers
 
 Written by `python -m benchmarks.pair_claims`. What runs said is in `data/pair-claims.jsonl`, where
 `python -m benchmarks.pair_claims add STORE...` notes it. A cell is of the last runs of the column
