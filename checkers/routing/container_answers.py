@@ -28,7 +28,7 @@ from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import listed, shaped
 from maxq.checkers.evidence.quiescence import Spans, Undisturbed
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.histories.fault_facts import TAMPERS
+from maxq.histories.fault_facts import FAIL_STORE, TAMPERS
 from maxq.histories.history import History
 from maxq.histories.observed import ADD_BROKER, REMOVE_BROKER
 from maxq.histories.op import HistoryError, Op
@@ -162,7 +162,7 @@ def _beside(requests: Sequence[Request]) -> frozenset[str]:
 
 def _may_end(act: Fault) -> bool:
     """Whether an act may have ended or started a container; to remove a neighbour does neither."""
-    if act.f in (ADD_BROKER, REMOVE_BROKER):
+    if act.f in (ADD_BROKER, REMOVE_BROKER, FAIL_STORE):
         return False
     return act.may_start or act.effect == "down"
 

@@ -115,9 +115,8 @@ class Hosting:
         return await self._asked(own, request, observer=observer)
 
     async def _serving(self, process: str) -> Node | None:
-        """A broker of a container that has its port. One that has yet to start would lose it to a
-        newcomer: RocketMQ's container takes requests before it has started the brokers of its file,
-        and ends when one of them does not start."""
+        """A broker of a container that has its port. One that has yet to start could lose it to the
+        newcomer, as RocketMQ's container takes requests before its file's brokers have started."""
         for name in self._nodes.on(process):
             if name not in self._nodes.removed and await self._nodes.port(name) == "open":
                 return self._nodes.node(name)
