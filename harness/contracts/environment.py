@@ -333,7 +333,8 @@ class Machine(Protocol):
         ...
 
     async def partition(self, path: str) -> int:
-        """How many bytes the partition of a file or folder has, full or not."""
+        """How many bytes of the partition of a file or folder are used or can be: as brokers count,
+        without what is held back for others."""
         ...
 
 

@@ -136,7 +136,8 @@ def _take_flood(known: dict[str, Any]) -> None:
         raise ValueError(f"--workload {FLOOD} is not for {lost[0]}: its messages may be deleted")
     if known["environment"] != SIMULATED and not SHARES & known["keys"].keys():
         ours = known.get("target", REFERENCE) == REFERENCE
-        share = share_of(shutil.disk_usage(Path.cwd()).total, ours=ours)
+        disk = shutil.disk_usage(Path.cwd())
+        share = share_of(disk.used + disk.free, ours=ours)
         known["keys"] = {**known["keys"], **share}
 
 

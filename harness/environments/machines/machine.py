@@ -335,8 +335,8 @@ class LinkedMachine:
         return found
 
     async def partition(self, path: str) -> int:
-        found = os.statvfs(self._seen(path))
-        return found.f_blocks * found.f_frsize
+        found = shutil.disk_usage(self._seen(path))
+        return found.used + found.free
 
 
 def write_hosts(path: Path, hosts: Mapping[str, str], *, own_name: str) -> None:
