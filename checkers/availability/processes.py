@@ -12,28 +12,16 @@ does not sync before it answers is promised nothing; where brokers sync, it is.
 Claim: S15.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-from maxq.checkers.availability.service import Awaited, looks_of
 from maxq.checkers.core.api import Context, Verdict, unreadable
-from maxq.checkers.evidence.active_faults import InForce
-from maxq.checkers.evidence.faults import Ended, Fault, faults
+from maxq.checkers.evidence.faults import Fault, faults
+from maxq.checkers.evidence.node_looks import Awaited, Seen, ended_in_acts, looks_of
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.histories.fault_facts import GONE, NOBODY, TAMPERS
+from maxq.histories.fault_facts import GONE
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError
-
-EXCUSED = "excused"
-
-
-class Seen(NamedTuple):
-    """A node was found ended, or not to start, in an act that began at `begun`."""
-
-    node: str
-    begun: int
-    at: int
-    ended: Ended
 
 
 class Processes:
@@ -68,25 +56,12 @@ def _judge(history: History) -> Case:
         for node in sorted(set(found.silent) - reported):
             reported.add(node)
             case.found.append(_silent(node, at, found, _strike_before(acts, node, at)))
-    for seen in _in_acts(acts):
+    for seen in ended_in_acts(acts):
         if seen.node not in reported:
             reported.add(seen.node)
             case.found.append(_seen_ended(seen, _strike_before(acts, seen.node, seen.at)))
     case.counts["ended-by-themselves"] = len(reported)
     return case
-
-
-def ended_by_themselves(history: History) -> Iterator[Seen]:
-    """Every node that was found ended by itself, or not to start, and that nothing excuses.
-
-    Raises:
-        HistoryError: a look at all nodes has another shape.
-    """
-    for at, found in looks_of(history):
-        for node, code in sorted(found.crashed.items()):
-            if node not in found.excused:
-                yield Seen(node, at, at, Ended(code, starts=False))
-    yield from _in_acts([act for act in faults(history) if act.kind != "question"])
 
 
 def _strike_before(acts: Sequence[Fault], node: str, at: int) -> Fault | None:
@@ -95,37 +70,9 @@ def _strike_before(acts: Sequence[Fault], node: str, at: int) -> Fault | None:
     return max((a for a in mine if a.begun < at), key=lambda a: a.begun, default=None)
 
 
-def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
-    """Nodes that acts found ended, where nothing excuses it."""
-    force = InForce()
-    sick: set[str] = set()  # since their last good start
-    for act in acts:
-        cut = force.parted()
-        proofs = act.result if isinstance(act.result, dict) else {}
-        for node, proof in proofs.items():
-            ended = act.by_itself(proof)
-            if ended is None or proof.get(EXCUSED) or node == NOBODY or node in sick:
-                continue
-            if ended.starts and (node in cut or _elsewhere(force, str(node))):
-                continue  # judged once that is healed
-            at = act.begun if act.ended is None else act.ended
-            yield Seen(str(node), act.begun, at, ended)
-        if act.effect == "disk" or act.f in TAMPERS:
-            sick |= set(act.nodes)
-        elif act.may_start and act.holds:
-            # A node that was down moves with its machine, and is not started.
-            sick -= act.started if act.changes_address else set(act.nodes)
-        force.take(act)
-
-
 def _ends_or_starts(act: Fault) -> bool:
     """Whether an act ends, holds or starts processes, or takes their stores."""
     return act.may_start or act.effect in GONE
-
-
-def _elsewhere(force: InForce, node: str) -> bool:
-    """Whether a node surely has another address than it is known by."""
-    return any(d.proven and d.effect == "address" for d in force.doubts_of(node))
 
 
 def _since(strike: Fault | None) -> str:

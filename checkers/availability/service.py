@@ -16,15 +16,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from maxq.checkers.core.api import Context, MalformedError, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.core.promises import copies
-from maxq.checkers.evidence.observations import listed, shaped, sightings
+from maxq.checkers.evidence.node_looks import Awaited, awaited_op, look_in
+from maxq.checkers.evidence.observations import listed, sightings
 from maxq.checkers.evidence.quiescence import Interval, after_last_heal
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK, TRIAL
+from maxq.histories.fault_facts import TRIAL
 from maxq.histories.grounds import PROBE, declared
 from maxq.histories.history import History
 from maxq.histories.observed import (
@@ -44,56 +43,6 @@ if TYPE_CHECKING:
 
 GRACE_NS = 1_000_000_000  # between two looks of who waits for the recovery
 NAMED_MAX = 6  # tries that prove a broken promise
-
-
-class Awaited(msgspec.Struct):
-    """What the wait for recovery found. `crashed`: nodes that should run and have ended by
-    themselves, with their exit codes; `excused` why some of them may; `silent` run and do not
-    answer; `nodes` were looked at."""
-
-    holds: bool
-    after_ms: float = 0
-    crashed: dict[str, Any] = {}
-    excused: dict[str, str] = {}
-    silent: list[str] = []
-    nodes: int = 0
-
-
-class _OfCluster(msgspec.Struct):
-    cluster: Awaited
-
-
-def awaited_op(history: History) -> Op | None:
-    """The completion of the last wait for recovery; None if it is open."""
-    waits = [op for op in history.nemesis if op.f == AWAIT_RECOVERY]
-    begun = history.invocation(waits[-1]) if waits else None
-    return waits[-1] if begun is not None and begun.index < waits[-1].index else None
-
-
-def awaited(history: History) -> Awaited | None:
-    """What the last wait for recovery found.
-
-    Raises:
-        HistoryError: it has another shape.
-    """
-    done = awaited_op(history)
-    return None if done is None else shaped(done.value, _OfCluster, done.index).cluster
-
-
-def looks_of(history: History) -> Iterator[tuple[int, Awaited]]:
-    """Every look at all processes after the last heal: at its begin, and at the end of the run.
-
-    Raises:
-        HistoryError: one has another shape.
-    """
-    done = awaited_op(history)
-    if done is None:
-        return
-    yield done.index, shaped(done.value, _OfCluster, done.index).cluster
-    for op in history.nemesis:
-        begun = history.invocation(op)
-        if op.f == LAST_LOOK and begun is not None and done.index < begun.index < op.index:
-            yield op.index, shaped(op.value, _OfCluster, op.index).cluster
 
 
 class Try(NamedTuple):
@@ -187,7 +136,7 @@ class Service(KeyedChecker):
             rest = after_last_heal(history.filter(lambda op: op.index < until))
             if begun is not None:  # not asked before
                 rest = rest._replace(at_ns=max(rest.at_ns, begun.time))
-            found = shaped(done.value, _OfCluster, done.index).cluster
+            found = look_in(done)
             case.counts["recovery-ms"] = round(found.after_ms)
             if results:
                 _by_probes(case, context, rest, results, Seen(history))

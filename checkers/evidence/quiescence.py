@@ -190,6 +190,15 @@ def lulls(history: History) -> Iterator[Lull]:
             yield Lull(time, force.state)
 
 
+def calm(history: History) -> Iterator[Lull]:
+    """The lulls in which no node is doubtful, nobody is cut off and all name servers run."""
+    for lull in lulls(history):
+        s = lull.state
+        namesrvs = any(node.startswith("n") for node in s.gone)
+        if not (s.doubtful or s.cuts or namesrvs or lull.time.doubt):
+            yield lull
+
+
 # Certain nodes.
 
 

@@ -20,9 +20,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from maxq.checkers.availability.service import awaited_op, looks_of
 from maxq.checkers.core.api import Context
 from maxq.checkers.core.keyed import Alone, Event, results_of
+from maxq.checkers.evidence.node_looks import awaited_op, looks_of
 from maxq.checkers.evidence.observations import NEVER
 from maxq.checkers.evidence.quiescence import unknown_acts
 from maxq.histories.fault_facts import ELECT_MASTER

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from maxq.checkers.core.api import Context
 from maxq.checkers.core.promises import ACTS, unfulfilled
 from maxq.checkers.evidence.faults import Fault, faults
-from maxq.checkers.evidence.quiescence import Lull, Undisturbed
+from maxq.checkers.evidence.quiescence import Lull, Undisturbed, calm
 from maxq.checkers.messages.awaited import PAIR_OF
-from maxq.checkers.replication.pairs.acting import calm
 from maxq.histories.history import History
 
 

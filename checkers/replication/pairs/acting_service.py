@@ -32,9 +32,8 @@ from maxq.checkers.core.promises import nobody_is_to_act
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import replica_sightings
 from maxq.checkers.evidence.orders import Orders
-from maxq.checkers.evidence.quiescence import Interval, Undisturbed, slice_between
+from maxq.checkers.evidence.quiescence import Interval, Undisturbed, calm, slice_between
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.checkers.replication.pairs.acting import calm
 from maxq.checkers.replication.pairs.pair_offsets import COPIED_SLOWLY_NS, REFERENCE
 from maxq.histories.history import History
 from maxq.histories.observed import (

@@ -19,9 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import Sighting, replica_sightings
-from maxq.checkers.evidence.quiescence import Lull
+from maxq.checkers.evidence.quiescence import Lull, calm
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.checkers.replication.pairs.acting import calm
 from maxq.histories.fault_facts import TRIM
 from maxq.histories.history import History
 from maxq.histories.observed import ReplicaView

@@ -125,7 +125,7 @@ class Arena:
         self.points = Points(crash)
         self.acked: list[bytes] = []
         self.taken = Counter[str]()  # how many of them by each broker set
-        self._taker: dict[bytes, str] = {}  # by which one each
+        self._taker: dict[bytes, str] = {}  # by which one each; else by the first
         self.set_size = brokers
         self.processes: dict[str, Process] = {}
         self.old_master = ""  # before the flow
@@ -444,7 +444,7 @@ class Arena:
         old = {*self.acked[: self._acked_old]}
         lacking = list[bytes]()
         for broker_set in self.sets:
-            own = [body for body in self.acked if self._taker[body] == broker_set]
+            own = [b for b in self.acked if self._taker.get(b, self.sets[0]) == broker_set]
             first = next((at for at, body in enumerate(own) if body in there), len(own))
             gone = sum(body in old for body in own[:first])
             lacking += [body for body in own[gone:] if body not in there]

@@ -171,16 +171,21 @@ CONTAINER_FLOWS: dict[str, Flow] = {
         _flow("add-old", removed_one, _add, _joined, _has_it),
         _flow("add-refused", port_taken, _add, _answered, _was_refused),
         _flow("remove", all_up, _remove, _answered, _lacks_it),
-        _flow(
-            "retention",
-            long_log,
-            Arena.age,
-            _trimmed,
-            _was_trimmed,
-            _start_other,
-            arena=DegradingArena,
-            **OLD_FILES_GO,
-        ),
+        # Of brokers that sync alone: a master without a slave loses with its power what it had not.
+        [
+            next(
+                _flow(
+                    "retention",
+                    long_log,
+                    Arena.age,
+                    _trimmed,
+                    _was_trimmed,
+                    _start_other,
+                    arena=DegradingArena,
+                    **OLD_FILES_GO,
+                )
+            )
+        ],
         *(_twice(flow) for flow in local_flows(LocalEscapeArena)),
     )
     for flow in both
