@@ -27,7 +27,7 @@ from maxq.checkers.availability.attempts import Served, finding_of, lost_of, ser
 from maxq.checkers.availability.failure_detection import Stayed, Watch, silences
 from maxq.checkers.availability.known_by import KnownBy
 from maxq.checkers.core.api import Context, Verdict, unreadable
-from maxq.checkers.evidence.node_looks import awaited
+from maxq.checkers.evidence.nodes.looks import awaited
 from maxq.checkers.evidence.observations import SetSighting, Sighting
 from maxq.checkers.evidence.quiescence import Interval, Standstills, at_rest
 from maxq.checkers.evidence.verdicts import Case, Found, rule

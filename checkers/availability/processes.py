@@ -17,7 +17,7 @@ from typing import Any
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.faults import Fault, faults
-from maxq.checkers.evidence.node_looks import Awaited, Seen, ended_in_acts, looks_of
+from maxq.checkers.evidence.nodes.looks import Awaited, Seen, ended_in_acts, looks_of
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.fault_facts import GONE
 from maxq.histories.history import History

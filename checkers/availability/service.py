@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from maxq.checkers.core.api import Context, MalformedError, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.core.promises import copies
-from maxq.checkers.evidence.node_looks import Awaited, awaited_op, look_in
+from maxq.checkers.evidence.nodes.looks import Awaited, awaited_op, look_in
 from maxq.checkers.evidence.observations import listed, sightings
 from maxq.checkers.evidence.quiescence import Interval, after_last_heal
 from maxq.checkers.evidence.verdicts import Case, Found, rule

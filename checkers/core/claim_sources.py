@@ -46,6 +46,11 @@ DECISIONS: dict[str, Decision] = {
         "RocketMQ's brokers look for their address when they start, so one whose address "
         "changes is started again; nothing is asked of a live one.",
     ),
+    "S15": Decision(
+        f"{OURS}: no document says that a node may end by itself",
+        "RocketMQ's container ends when a broker of its file cannot start. One that is added "
+        "meanwhile can cause that.",
+    ),
     "B5": Decision(
         f"{OURS}: no document says what brokers of one container share",
         "RocketMQ's brokers of a container share one channel to each name server. When a request "

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maxq.checkers.core.api import Context
 from maxq.checkers.core.keyed import Alone, Event, results_of
-from maxq.checkers.evidence.node_looks import awaited_op, looks_of
+from maxq.checkers.evidence.nodes.looks import awaited_op, looks_of
 from maxq.checkers.evidence.observations import NEVER
 from maxq.checkers.evidence.quiescence import unknown_acts
 from maxq.histories.fault_facts import ELECT_MASTER

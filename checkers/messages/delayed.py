@@ -25,7 +25,7 @@ Nothing is early or late from where a clock is first set wrong; by a clock that 
 forth again, a message is at most a delay late, so that nothing is lost by it. Nothing is lost where
 a store was tampered with, or a broker deleted messages before they were read. Claims: E1, E2,
 E3, E5 (docs/spec/acting-master.md 8.3), and B12 of what a slave in a container stores elsewhere
-(`local_escape`).
+(`escapes`).
 """
 
 from bisect import bisect_left
@@ -46,10 +46,10 @@ from maxq.checkers.messages.awaited import (
     acted_for,
     all_are_read,
     all_read,
+    escapes,
     number,
     read_of,
 )
-from maxq.checkers.messages.local_escape import escapes
 from maxq.checkers.messages.uncopied import Absence, absences, uncopied
 from maxq.histories.fault_facts import TAMPERS
 from maxq.histories.history import History

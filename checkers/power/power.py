@@ -37,7 +37,7 @@ UNPLANTED: Mapping[str, str] = {
     "S17": "only a run with a learner has a place for it",
     "S18": "no single answer breaks it: everybody must have answered for a while",
     **dict.fromkeys(
-        ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B11", "B12", "B14"),
+        ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B11", "B12", "B14"),
         "only a run with brokers in containers has a place for it",
     ),
     "B13": "only a run in which a log gets old has a place for it",

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.core.promises import MODE, PAIR
-from maxq.checkers.evidence import acting_answers
 from maxq.checkers.evidence.faults import Fault, faults
-from maxq.checkers.evidence.node_looks import ended_by_themselves
+from maxq.checkers.evidence.nodes import acting
+from maxq.checkers.evidence.nodes.looks import ended_by_themselves
 from maxq.checkers.evidence.observations import replica_sightings, sightings
 from maxq.checkers.evidence.quiescence import Undisturbed
 from maxq.checkers.evidence.verdicts import Case, Found, rule
@@ -80,7 +80,7 @@ def _acted_for(history: History, context: Context, beside: Beside) -> Iterator[J
     """Slaves of a master that ended together with neighbours."""
     if not _pairs(context):
         return
-    for lull, name, claim, found in acting_answers.answers(history, context):
+    for lull, name, claim, found in acting.answers(history, context):
         master = context.broker_sets[name][0]
         if claim == "A1" and lull.state.gone.intersection(beside.get(master, ())):
             why = found and _nobody(found, name, master, beside[master])

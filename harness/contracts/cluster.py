@@ -514,12 +514,8 @@ class HostingBrokers(Protocol):
         ...
 
     async def fail_store(self, node: str) -> Proof:
-        """Let no sync of a broker's store succeed until it has ended by itself; prove that: its
-        ports refuse. The disk is sound again then. Needs `Capability.DISK`.
-
-        Raises:
-            NothingThere: it wrote nothing for a while, and did not notice.
-        """
+        """Let no sync of a broker's store succeed until it has ended by itself; prove it: its ports
+        refuse. Needs `Capability.DISK`. Raises NothingThere: it wrote nothing, and went on."""
         ...
 
 

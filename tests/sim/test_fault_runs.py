@@ -27,7 +27,15 @@ TRIO: dict[str, Any] = {
 AWAY = ("slaves-away-kill", "slaves-away-power")  # half a minute a round
 # Without those that need an operator's repair, another release, which no simulated node has, or a
 # container.
-NOT_HERE = {NO_FAULT, "damage", "replace-release", "remove-broker", "fail-store", *AWAY}
+NOT_HERE = {
+    NO_FAULT,
+    "damage",
+    "replace-release",
+    "remove-broker",
+    "fail-store",
+    "fill-disk",
+    *AWAY,
+}
 SINGLE = sorted(set(fault_names()) - NOT_HERE)
 THREE = ("kill", "partition", "change-address")
 BEGINS = {

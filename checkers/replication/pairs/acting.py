@@ -14,7 +14,7 @@ Claims: A1, A2, A3 (docs/spec/acting-master.md 8.3), of brokers without controll
 """
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
-from maxq.checkers.evidence.acting_answers import answers
+from maxq.checkers.evidence.nodes.acting import answers
 from maxq.checkers.evidence.verdicts import Case, rule
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError
