@@ -77,8 +77,25 @@ class CasRegister(Model):
         return Drawn(registers.CAS, [old, value], [old, value], fails=old != state)
 
     def begun_with(self, initial: Any, calls: Calls) -> Model:
-        first = _first_shown(calls) if initial is SHOWN_FIRST else frozen(initial)
-        return self if first is None else type(self)(first)
+        if initial is not SHOWN_FIRST:
+            first = frozen(initial)
+            return self if first is None else type(self)(first)
+        first = _first_shown(calls)
+        if first is not None:
+            return type(self)(first)
+        return self._of_early(calls)
+
+    def _of_early(self, calls: Calls) -> Model:
+        """The register that began with a value which was shown before any was surely overwritten,
+        and which somebody may have written: as the calls allow. Else as it is."""
+        undecided: list[CasRegister] = []
+        for value in (None, *_early(calls)):
+            register = type(self)(value)
+            found = register.fast(calls)
+            if found is not None and found.valid is True:
+                return register
+            undecided += [register] if found is None else []
+        return undecided[-1] if undecided else self
 
     def __init__(self, initial: State = None) -> None:
         self.initial = initial
@@ -122,6 +139,17 @@ def _first_shown(calls: Calls) -> State:
     early = (calls.outcome == OK) & (reads | compares) & (calls.ended < earliest[shown])
     first = np.flatnonzero(early)
     return calls.values[shown[first[0]]] if len(first) and shown[first[0]] != NOTHING else None
+
+
+def _early(calls: Calls) -> list[State]:
+    """The values that were shown by calls which began before the first write had ended: any of them
+    may have been there at the beginning."""
+    compares, reads = calls.of(registers.CAS), calls.of(registers.READ)
+    done = calls.outcome == OK
+    first = np.min(calls.ended[~reads & done], initial=NEVER)
+    shown = np.where(reads, calls.result, calls.argument)
+    early = shown[(reads | compares) & done & (calls.begun < first)]
+    return [calls.values[code] for code in dict.fromkeys(early.tolist()) if code != NOTHING]
 
 
 class StrictCasRegister(CasRegister):
