@@ -2,11 +2,14 @@
 
 Each container has a guest, a broker set of its own that no other workload touches, and a thread
 that adds and removes it: also when it is there, when it is not, and with a file that needs a port
-of a neighbour. A container that was killed comes back without its guest; the thread does not know
-that, and asks for what comes next. A guest that was added gets a message, and all that it has are
+of a neighbour, and that now and then takes its store to the next container, where it gets another
+address. A container that was killed comes back without its guest; the thread does not know that,
+and asks for what comes next. A guest that was added gets a message, and all that it has are
 read. Operations (`maxq.histories.observed`): ``add-broker``, ``remove-broker``. Claims: B1 to B7,
 B11.
 """
+
+from typing import get_args
 
 import msgspec
 
@@ -19,13 +22,12 @@ from maxq.histories.observed import ADD_BROKER, REMOVE_BROKER
 from maxq.histories.op import Op
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import NotSent
-from maxq.reference.wire.codes import ResponseCode
 
 GAP_NS = 500_000_000  # between an answer and the next request
 # How a guest is asked for, as often as it stands here; what it is then decides what must come.
-WAYS: tuple[tuple[str, Clash | None], ...] = (
-    (ADD_BROKER, None), (ADD_BROKER, None), (REMOVE_BROKER, None), (REMOVE_BROKER, None),
-    (ADD_BROKER, "main"), (ADD_BROKER, "fast"), (ADD_BROKER, "ha"),
+WAYS: tuple[tuple[str, dict[str, object]], ...] = (
+    *[(ADD_BROKER, {})] * 4, *[(REMOVE_BROKER, {})] * 4, (ADD_BROKER, {"moved": True}),
+    *[(ADD_BROKER, {"clash": port}) for port in get_args(Clash)] * 2,
 )  # fmt: skip
 
 
@@ -40,8 +42,8 @@ class Requests(msgspec.Struct, frozen=True):
         if process is None:
             return PENDING, self
         guest = self.guests[ctx.roster.positions[process] % len(self.guests)]
-        f, clash = ctx.rng.choice(WAYS)
-        value = {"broker": guest} if clash is None else {"broker": guest, "clash": clash}
+        f, how = ctx.rng.choice(WAYS)
+        value = {"broker": guest, **how}
         return Op("invoke", process, f, value, time=max(ctx.time, self.next_ns)), self
 
     def update(self, ctx: Context, event: Op) -> Generator:
@@ -65,14 +67,16 @@ class Operator:
         held: dict[str, object] = {}
         try:
             match op.f:
+                case "add-broker" if op.value.get("moved"):
+                    hosted = await hosting.move_broker(guest)
                 case "add-broker":
                     hosted = await hosting.add_broker(guest, op.value.get("clash"))
-                    if hosted.code == ResponseCode.SUCCESS and "clash" not in op.value:
-                        held = await self._held(guest, f"{guest}/{op.time}")
                 case "remove-broker":
                     hosted = await hosting.remove_broker(guest)
                 case _:
                     return Fail(["no-such-operation", op.f])
+            if op.f == ADD_BROKER and "clash" not in op.value and not hosted.code:
+                held = await self._held(guest, f"{guest}/{op.time}")
         except NotSent as error:
             return Fail(["not-sent", str(error)])
         except (OSError, RemoteProtocolError) as error:

@@ -5,7 +5,8 @@ must be the one that fits: an addition of who is there is refused (B1), a remova
 there is 211 (B2). What is seen right after an answer must fit it too: who was added is listed and
 answers (B3), who was removed is neither (B4), and an addition that failed leaves nothing (B6). A
 container that was ended comes back without its guest (B7). Neighbours stay listed meanwhile (B5).
-A guest that was added has the messages that it had, and nobody else's (B11).
+A guest that was added has the messages that it had, and nobody else's (B11), also where its store
+was taken to another container meanwhile.
 
 Judged are answers while nothing happens to the brokers of the container, and nothing has happened
 to a name server for as long as a recovery takes: brokers have to come back to one that was away. A
@@ -40,7 +41,7 @@ SOON_NS = 5_000_000_000  # containers wait for a registration for 18 s and longe
 
 class _Asked(msgspec.Struct):
     broker: str
-    clash: str | None = None
+    moved: bool = False
 
 
 class _Answered(msgspec.Struct, kw_only=True):
@@ -56,13 +57,15 @@ class _Answered(msgspec.Struct, kw_only=True):
 
 class Request(NamedTuple):
     """A request about a guest, by the indices of its operations. `said` is None of one without an
-    answer, which may have been carried out."""
+    answer, which may have been carried out; `moved`: an addition that had it removed elsewhere, and
+    its store brought along."""
 
     f: str
     begun: int
     at: int
     begun_ns: int
     took_ns: int
+    moved: bool
     said: _Answered | None
 
 
@@ -102,8 +105,9 @@ def requests_of(history: History) -> dict[str, list[Request]]:
             continue
         if op.type == "invoke":
             if history.pair_index(op) < 0:
-                guest = shaped(op.value, _Asked, op.index).broker
-                found[guest].append(Request(op.f, op.index, op.index, op.time, 0, None))
+                asked = shaped(op.value, _Asked, op.index)
+                request = Request(op.f, op.index, op.index, op.time, 0, asked.moved, None)
+                found[asked.broker].append(request)
             continue
         found[shaped(op.value, _Asked, op.index).broker].append(_request(history, op))
     return {guest: sorted(every, key=lambda r: r.begun) for guest, every in found.items()}
@@ -112,8 +116,9 @@ def requests_of(history: History) -> dict[str, list[Request]]:
 def _request(history: History, op: Op) -> Request:
     said = shaped(op.value, _Answered, op.index) if op.type == "ok" else None
     begun = history.pair_index(op)
-    begun_ns = history[begun].time
-    return Request(op.f, begun, op.index, begun_ns, op.time - begun_ns, said)
+    asked = history[begun]
+    moved = shaped(asked.value, _Asked, begun).moved
+    return Request(op.f, begun, op.index, asked.time, op.time - asked.time, moved, said)
 
 
 def _judge(history: History, settle_ns: int) -> Case:
@@ -127,14 +132,17 @@ def _judge(history: History, settle_ns: int) -> Case:
     for name, requests in sorted(asked.items()):
         case.counts["requests"] += len(requests)
         guest, beside = Guest(), _beside(requests)
-        known, heard = times.of(namesrvs, beside), cuts.of(beside | namesrvs, cuts.named)
         ends = [act for act in acts if beside.intersection(act.nodes) and _may_end(act)]
         for wrong in _stores(name, requests, [a for a in ends if _may_take(a)]):
             judged["B11"] += 1
             case.found += [] if wrong is None else [wrong]
+        stays = not any(request.moved for request in requests)
         for request in requests:
-            guest = _after_acts(guest, ends, request)
-            quiet = _quiet(times.of(beside | namesrvs), request) and settled(known, request)
+            near = beside if stays or request.said is None else frozenset(request.said.beside)
+            known, heard = times.of(namesrvs, near), cuts.of(near | namesrvs, cuts.named)
+            home = beside if stays else _home(guest)
+            guest = _after_acts(guest, [a for a in ends if home.intersection(a.nodes)], request)
+            quiet = _quiet(times.of(near | namesrvs), request) and settled(known, request)
             if quiet and _fails(guest, request):
                 # Whoever it needs may have kept it: controllers too, who are in no answer.
                 quiet = settled(times.of(times.named), request)
@@ -158,6 +166,12 @@ def _judge(history: History, settle_ns: int) -> Case:
 def _beside(requests: Sequence[Request]) -> frozenset[str]:
     """The brokers of the guest's container, where an answer says them."""
     return frozenset(node for r in requests if r.said is not None for node in r.said.beside)
+
+
+def _home(guest: Guest) -> frozenset[str]:
+    """The brokers of the container that a guest was seen in last; empty if that is not known."""
+    seen = guest.seen
+    return frozenset(() if seen is None or seen.said is None else seen.said.beside)
 
 
 def _may_end(act: Fault) -> bool:
@@ -223,6 +237,8 @@ def _fails(guest: Guest, request: Request) -> bool:
 
 def _after_acts(guest: Guest, ends: Sequence[Fault], request: Request) -> Guest:
     """The guest before a request, after what happened to its container since the last one."""
+    if request.moved and request.said is not None:  # it was removed before it was added
+        return Guest(there=False)
     since = -1 if guest.seen is None else guest.seen.begun
     for act in ends:
         if act.begun > request.at or (act.ended is not None and act.ended < since):

@@ -1,9 +1,11 @@
 """Partitions that a file of nobody's fills, and what brokers say of it.
 
-The proof is the brokers' own answer (28), of those of the machine that run: they take no messages,
-or take them again. They look now and then, so that is waited for. Units: seconds.
+The proof is the brokers' own answer (28), of those of the machine that run. Ours say whether they
+take messages; they look now and then, so that is waited for. RocketMQ's say how full the partition
+is, and refuse sends from their next look on (`cleanResourceInterval`). Units: seconds.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from maxq.harness.client.probes import probing, runtime_info, until
@@ -14,6 +16,16 @@ from maxq.reference.records import RemoteProtocolError
 
 PERCENT = 95  # beyond the level at which brokers refuse sends
 LOOK_TIMEOUT_S = 25.0  # brokers look each 10 s
+OURS, RATIO = "maxq.diskFull", "commitLogDiskRatio"  # of a broker's answer
+FULL = 0.9  # `diskSpaceWarningLevelRatio`, as RocketMQ ships it
+
+
+def full_by(info: Mapping[str, str]) -> str:
+    """What a broker says of its partition: ``true`` where it is too full for sends."""
+    if OURS in info:
+        return info[OURS]
+    ratio = info.get(RATIO, "")
+    return str(float(ratio) > FULL).lower() if ratio else "unsaid"
 
 
 class Filling:
@@ -53,7 +65,7 @@ class Filling:
                 for name in asked:
                     try:
                         info = await runtime_info(pool, self._nodes.address(name))
-                        said[name] = info.get("maxq.diskFull", "unsaid")
+                        said[name] = full_by(info)
                     except (OSError, RemoteProtocolError) as error:
                         said[name] = type(error).__name__
             return {*said.values()} <= {str(full).lower()}

@@ -19,13 +19,14 @@ from maxq.harness.contracts.environment import Environment, Port, Role
 from maxq.harness.contracts.target import Node
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import NotSent, split_address
-from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import to_ext
 from maxq.reference.wire.node_headers import AddBrokerRequest, RemoveBrokerRequest
 from maxq.reference.wire.route import ClusterInfo
 
 FAILED_S = 15.0  # in which a broker syncs something, and ends where it cannot
+NOT_THERE = 211  # a container's answer to a removal
 ANSWER_TIMEOUT_S = 25.0  # an addition is answered after 18 s at the latest, a removal before
 OWN_PORTS = {"fast": -2, "main": 0, "ha": 1}  # beside listenPort
 # Which port of the newcomer is a neighbour's, and how far their listenPorts are apart then.
@@ -58,6 +59,23 @@ class Hosting:
     async def remove_broker(self, node: str) -> Hosted:
         async with self._turn(node):
             return await self._remove(node)
+
+    async def move_broker(self, node: str) -> Hosted:
+        here, names = self._nodes.process(node), sorted(self._nodes.containers)
+        there = names[(names.index(here) + 1) % len(names)]
+        async with self._turn(node):
+            gone = await self._remove(node)
+            if gone.code not in (ResponseCode.SUCCESS, NOT_THERE):
+                raise RemoteProtocolError(f"{here} did not remove {node}: {gone.remark}")
+            await self._nodes.move_store(node, there)
+        async with self._turn(node):
+            try:
+                own = self._nodes.node(node)
+                config = self._releases.config_of(own).encode()
+                await self._nodes.machine(node).put(self._nodes.config_path(node), config)
+                return await self._add(node)
+            except NotSent as error:  # but the removal was
+                raise RemoteProtocolError(f"{there} was not asked: {error}") from None
 
     def removed(self, node: str) -> bool:
         return node in self._nodes.removed and self._nodes.wanted(node)

@@ -13,17 +13,21 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, until
 from maxq.harness.cluster.first_failure import first_failure
 from maxq.harness.contracts.cluster import Grudge, NothingThere, Proof
 from maxq.harness.contracts.environment import Environment, Machine, Port, ProcessStatus, Role
 from maxq.harness.contracts.target import (
     NODE_FILE,
+    PORTS_APART,
     Node,
     Settings,
     Target,
     containers,
     containing,
+    inner_folder,
     plan,
 )
 from maxq.reference.records import RemoteProtocolError
@@ -106,13 +110,21 @@ class Nodes:
             return seen
         return {node: what for name, what in seen.items() for node in self.on(name)}
 
+    def rehome(self, name: str, container: str) -> None:
+        """A guest is another container's from now on, at a port that nobody has there."""
+        beside = [n.port for n in self.all if n.process == container and n.name != name]
+        port = max(beside) + PORTS_APART
+        moved = msgspec.structs.replace(self._by_name[name], container=container, port=port)
+        self._by_name[name] = moved
+        self.all = [moved if node.name == name else node for node in self.all]
+
     def machine(self, node: str) -> Machine:
         return self._environment.machine(self.process(node))
 
     def folder(self, node: str) -> str:
         """Where it has what is its own, on its machine."""
         own = self.machine(node).data_dir
-        return own if self.process(node) == node else f"{own}/{node}"
+        return own if self.process(node) == node else inner_folder(own, node)
 
     def address(self, node: str, role: Role | None = None) -> str:
         if node in self.containers:
@@ -370,12 +382,18 @@ class Nodes:
         await machine.remove(store)
         self._tampered.add(node)
         self._copied.add(source)
-        for path in await theirs.files(there):
-            data = await theirs.get(f"{there}/{path}")
-            if data is not None and path != STORE_LOCK:
-                await machine.put(f"{store}/{path}", data)
+        await _copied(theirs, there, machine, store)
         copied = await machine.files(store)
         return Proof(bool(copied), {"source": source, "files": len(copied)})
+
+    async def move_store(self, guest: str, container: str) -> None:
+        """Take the store of a guest that does not run to another container's machine."""
+        old, was = self.machine(guest), self.store(guest)
+        self.rehome(guest, container)
+        machine, store = self.machine(guest), self.store(guest)
+        await machine.remove(store)
+        await _copied(old, was, machine, store)
+        await old.remove(was)
 
     async def cut_file(self, node: str, path: str, length: int | float) -> Proof:
         def cut(data: bytes, length: int) -> bytes | None:
@@ -528,3 +546,11 @@ class Nodes:
             return f"{node} {what}: {failure}; its log: {path}"
         tail = log[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
         return f"{node} {what}; its {NODE_LOG} ends: {tail or '(empty)'}"
+
+
+async def _copied(source: Machine, there: str, machine: Machine, store: str) -> None:
+    """Copy a store from a machine, but for the file that its process had locked."""
+    for path in await source.files(there):
+        data = await source.get(f"{there}/{path}")
+        if data is not None and path != STORE_LOCK:
+            await machine.put(f"{store}/{path}", data)

@@ -382,7 +382,7 @@ class DiskFilling(Protocol):
 
     async def fill_disk(self, node: str) -> Proof:
         """Let a file of nobody's fill the partition up to the level at which brokers refuse sends;
-        prove it: those that run say so. Needs `Capability.DISK`."""
+        prove it: those that run say so. Needs `Capability.FILL`."""
         ...
 
     async def free_disk(self, node: str) -> Proof:
@@ -499,6 +499,17 @@ class HostingBrokers(Protocol):
 
     async def remove_broker(self, node: str) -> Hosted:
         """Have it removed (903). Raises as `add_broker`."""
+        ...
+
+    async def move_broker(self, node: str) -> Hosted:
+        """Have a guest removed, take its store to the next container's machine, and have it added
+        there, at another address and port. The answer is that of the addition.
+
+        Raises:
+            NotSent: nothing was asked.
+            OSError, RemoteProtocolError: no answer, or it was not removed; the guest may be in
+                either container, or in neither.
+        """
         ...
 
     def removed(self, node: str) -> bool:

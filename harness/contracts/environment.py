@@ -52,12 +52,13 @@ class Capability(Enum):
     CHANGE_ADDRESS = "change-address"  # give a machine another address of its block, and names
     POWER_LOSS = "power-loss"  # end a machine so that its disk loses what was not synced
     CLOCK = "clock"  # set a machine's wall clock off, and let it drift
-    DISK = "disk"  # fill a disk, make it slow or frozen, or read a bit as another
+    DISK = "disk"  # let a disk take nothing, make it slow or frozen, or read a bit as another
+    FILL = "fill-disk"  # let a file that is no node's take what is left of a machine's partition
     DELAY = "delay"  # let packets from certain machines take longer
 
 
 # What no environment of real machines can do: they share one clock and one kernel's queues, and a
-# disk of their own (`DISK`) can lose its power only.
+# disk of their own (`DISK`) can lose its power and fill up only.
 SIMULATED_ONLY = frozenset({Capability.CLOCK, Capability.DISK, Capability.DELAY})
 DISK = "store"  # the folder of a machine's data that is on its disk, where power can be lost
 
@@ -237,8 +238,8 @@ class Machine(Protocol):
         ...
 
     async def fill(self, percent: int) -> None:
-        """Let a file of no node's fill the partition so far; 0 removes it. Only where
-        `Capability.DISK` is."""
+        """Let a file of no node's take so much of the partition, in percent of what others may use
+        (`partition`), with what they use; 0 removes it. Only where `Capability.FILL` is."""
         ...
 
     async def try_disk(self, *, timeout_s: float) -> Written:

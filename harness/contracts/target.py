@@ -12,7 +12,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from maxq.harness.contracts.environment import Machine, Role
+from maxq.harness.contracts.environment import DISK, Machine, Role
 from maxq.harness.contracts.layouts import LayoutKind
 
 Timing = Literal["fast", "stock"]
@@ -23,6 +23,12 @@ SHIPPED: Profile = "P-SHIPPED"  # nothing but what is set one by one, in either 
 NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT = 9876, 9878, 10911
 NODE_FILE = "node.conf"  # a node's settings, in its folder
 CONTAINER_PORT, PORTS_APART = 10811, 10  # of brokers in one container, each of which has three
+
+
+def inner_folder(data: str, broker: str) -> str:
+    """Where a broker in a container has what is its own: on the machine's disk, as the store of any
+    other node is; `data` is the machine's folder."""
+    return f"{data}/{DISK}/{broker}"
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,7 +104,7 @@ class DockerEnvironment:
         base_image: what the image is built from if it is not there; None: see `docker_image`.
         layer: what is built upon it (`docker_image.ensure_image`); empty: nothing.
         shown: folders that machines may read, at the same paths.
-        disks: machines have disks of their own, so that they can lose their power.
+        disks: machines have disks of their own, which can lose their power and fill up.
         needs: what the run's faults and workloads need: machines get the rights for that alone.
         say: called with what `up` does that takes long.
     """

@@ -2,8 +2,8 @@
 
 Everything lives under one agent process (`maxq.harness.environments.machines.netns_agent`), which
 ends with the harness. Files are shared with the host: a machine's data are a folder of the run.
-Where power is to be lost each machine has a namespace of mounts, too, and a disk in it; that needs
-root.
+Where power is to be lost or a disk to fill up, each machine has a namespace of mounts, too, and a
+disk in it; that needs root.
 """
 
 import asyncio
@@ -132,7 +132,7 @@ class LocalEnvironment:
 
     Args:
         folder: the machines' folders are made in it, and beside them their files of names.
-        disks: machines have disks of their own, so that they can lose their power.
+        disks: machines have disks of their own, which can lose their power and fill up.
     """
 
     name = "local"
@@ -292,7 +292,7 @@ def lacking() -> dict[Capability, Lack]:
         found[Capability.CHANGE_ADDRESS] = Lack(f"/etc/hosts cannot be replaced ({why})")
     no_disk = node_disk.lacking()
     if no_disk is not None:
-        found[Capability.POWER_LOSS] = no_disk
+        found.update(dict.fromkeys(node_disk.NEEDED_BY, no_disk))
     return found
 
 

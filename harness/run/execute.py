@@ -134,11 +134,11 @@ def make_environment(
             base_image=base_image or None,
             layer=target.layer,
             shown=target.folders(),
-            disks=options.loses_power,
+            disks=options.own_disks,
             needs=needs_of_run(options),
             say=say,
         )
-    return LocalEnvironment(folder, disks=options.loses_power)
+    return LocalEnvironment(folder, disks=options.own_disks)
 
 
 def needs_of_run(options: Options) -> frozenset[Capability]:
@@ -152,12 +152,12 @@ def needs_of_run(options: Options) -> frozenset[Capability]:
 
 
 def capabilities_of(environment: str) -> frozenset[Capability]:
-    """What an environment can do where nothing is missing on its machine; of loss of power, which
-    needs root, whether it can here."""
+    """What an environment can do where nothing is missing on its machine; of what disks of their
+    own can do, which need root, whether it can here."""
     every = frozenset(Capability)
     if environment == "simulated":
         return every
-    here = frozenset({Capability.POWER_LOSS}) if node_disk.lacking() else frozenset()
+    here = node_disk.NEEDED_BY if node_disk.lacking() else frozenset()
     return every - SIMULATED_ONLY - here
 
 

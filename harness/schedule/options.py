@@ -266,7 +266,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 **(RETENTION_KEYS if self.trims else {}),
                 **(BY_SENDING_KEYS if self.topics_made == "by-sending" else {}),
                 **(keys_of_flood(self.keys) if FLOOD in self.workload else {}),
-                **(FILL_KEYS if self._fills else {}),
+                **(FILL_KEYS if self.fills else {}),
                 **self.keys,
             },
             topic_attributes=self.topic_attributes,
@@ -320,10 +320,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return self.replicas > 1 and not self.lacks_ids and not self.pair
 
     @property
-    def loses_power(self) -> bool:
-        """Whether a machine may lose its power: by a fault, alone or in order with another, or by
-        an act of a schedule."""
-        return self._drawn_power or any(POWER_LOSS in n.split(THEN) for n in self.nemesis)
+    def own_disks(self) -> bool:
+        """Whether machines need disks of their own: one may lose its power, by a fault, alone or in
+        order with another, or by an act of a schedule, or fill up."""
+        power = any(POWER_LOSS in n.split(THEN) for n in self.nemesis)
+        return power or self._drawn_power or self.fills
 
     @property
     def _drawn_power(self) -> bool:
@@ -336,7 +337,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return any(TRIM in name.split(THEN) for name in self.nemesis)
 
     @property
-    def _fills(self) -> bool:
+    def fills(self) -> bool:
         """Whether a partition fills up, by a fault alone or in order with another."""
         return any(FILL_DISK in name.split(THEN) for name in self.nemesis)
 

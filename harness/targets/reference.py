@@ -22,6 +22,7 @@ from maxq.harness.contracts.target import (
     Container,
     Node,
     Settings,
+    inner_folder,
     plan,
 )
 from maxq.reference.java_keys import LOCK_LEASE, keys_of
@@ -342,7 +343,9 @@ def container_file(
     lines = {
         "listenPort": str(container.port),
         "namesrvAddr": _joined(plan(settings.topology), Role.NAMESRV, NAMESRV_PORT, addresses),
-        "brokerConfigPaths": ":".join(f"{data}/{b}/{NODE_FILE}" for b in container.brokers),
+        "brokerConfigPaths": ":".join(
+            f"{inner_folder(data, b)}/{NODE_FILE}" for b in container.brokers
+        ),
     }
     return _as_file(lines)
 

@@ -37,11 +37,11 @@ FILL = Kind(
     about="the partition of a broker, and of those in its container, fills up: sends are refused",
     acts=(
         ActKind(
-            f=FILL_DISK, needs=frozenset({Capability.DISK}), fit=_answering,
+            f=FILL_DISK, needs=frozenset({Capability.FILL}), fit=_answering,
             do=on_each(DiskFilling, lambda cluster, args: cluster.fill_disk),
         ),
         ActKind(
-            f=FREE_DISK, needs=frozenset({Capability.DISK}), back=True,
+            f=FREE_DISK, needs=frozenset({Capability.FILL}), back=True,
             fit=lambda stage, args: stage.cluster.offers(DiskFilling).filled,
             do=on_each(DiskFilling, lambda cluster, args: cluster.free_disk),
         ),

@@ -3,6 +3,7 @@
 meet silence, and a machine that is back knows nobody."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,38 @@ def test_what_the_harness_does_outlives_a_loss_of_power(where: str, tmp_path: Pa
         assert await a.files(store(a)) == []
         await a.put(store(a, "new"), b"3")
         assert await a.files(a.data_dir) == ["echo.log", "store/new"]
+
+    world(where, tmp_path, main, disks=True)
+
+
+def test_a_disk_fills_up_to_where_brokers_refuse_sends_and_empties_again(
+    where: str, tmp_path: Path
+) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        async def free(of: LinkedMachine) -> float:
+            look = (
+                "import shutil as s; d = s.disk_usage('store'); print(d.free / (d.used + d.free))"
+            )
+            pid = (await of.spawn([python_of(environment), "-c", look], log="free.log")).pid
+
+            async def said() -> bool:
+                return (await of.status(pid)).code == 0
+
+            await until(said)
+            return float((await of.get(f"{of.data_dir}/free.log") or b"").split()[-1])
+
+        await a.put(store(a, "x"), bytes(1 << 20))
+        before = os.statvfs(tmp_path).f_bavail
+        await a.fill(95)
+        assert 0.04 < await free(a) < 0.06 < 0.9 < await free(b)
+        taken = (before - os.statvfs(tmp_path).f_bavail) * os.statvfs(tmp_path).f_frsize
+        assert taken < node_disk.DISK_BYTES // 8, "it takes no room of the host's disk"
+        assert await a.files(store(a)) == ["x"]
+        lost = await a.power_loss()
+        assert lost == {"lost_bytes": 0, "lost_names": 0}
+        assert await free(a) < 0.06
+        await a.fill(0)
+        assert await free(a) > 0.9
 
     world(where, tmp_path, main, disks=True)
 

@@ -12,6 +12,7 @@ from maxq.harness.contracts.layouts import PAIR, LayoutKind
 from maxq.harness.contracts.plugins import current, layout_named, layouts
 from maxq.harness.contracts.target import SHIPPED, plan
 from maxq.harness.environments.choose import AUTO, LOCAL, SIMULATED
+from maxq.harness.environments.disks.node_disk import DISK_BYTES
 from maxq.harness.run import doctor
 from maxq.harness.run.execute import capabilities_of
 from maxq.harness.run.run_plan import workloads
@@ -40,7 +41,7 @@ from maxq.harness.targets.rocketmq.releases import (
     release_of,
 )
 from maxq.harness.targets.settings_files import why_left_out
-from maxq.histories.fault_facts import FAIL_STORE, FILL_DISK, REMOVE_BROKER
+from maxq.histories.fault_facts import FAIL_STORE, REMOVE_BROKER
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
@@ -110,11 +111,6 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known["interval_ns"] = known.pop("interval", None) or 0
     _take_topics(known)
     _take_flood(known)
-    if FILL_DISK in known["nemesis"] and given["environment"] not in (AUTO, SIMULATED):
-        raise ValueError(
-            f"--nemesis {FILL_DISK} is for --env {SIMULATED}: machines of {given['environment']} "
-            "share their partition with everything else here"
-        )
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
     return _possible(Options(**known))
@@ -137,7 +133,8 @@ def _take_flood(known: dict[str, Any]) -> None:
     if known["environment"] != SIMULATED and not SHARES & known["keys"].keys():
         ours = known.get("target", REFERENCE) == REFERENCE
         disk = shutil.disk_usage(Path.cwd())
-        share = share_of(disk.used + disk.free, ours=ours)
+        whole = DISK_BYTES if Options(**known).own_disks else disk.used + disk.free
+        share = share_of(whole, ours=ours)
         known["keys"] = {**known["keys"], **share}
 
 

@@ -1,4 +1,5 @@
-"""A disk of a machine's own, that can lose its power: a small ext4, mounted in the machine alone.
+"""A disk of a machine's own, which can lose its power or fill up: a small ext4, mounted in the
+machine alone.
 
 `cut_off` ends the file system in the middle of what it does, `restart` brings back what it had made
 durable, after all processes of the machine are dead. Both together prove themselves: what was
@@ -12,13 +13,14 @@ outlives the processes that use it (`maxq.harness.environments.disks.kernel`). B
 import errno
 import os
 import secrets
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from maxq.harness.contracts.environment import Lack
+from maxq.harness.contracts.environment import Capability, Lack
 from maxq.harness.environments.disks import kernel, leaks
 from maxq.harness.environments.disks.loss import PAGE, View, lost, pages_of
 from maxq.reference.records import some
@@ -26,8 +28,9 @@ from maxq.reference.records import some
 DISK_BYTES = 4 << 30  # beyond what a run writes; only what is written takes room
 TRIAL_BYTES = 64 << 20
 CHUNK = 256 * PAGE
-PROOFS = "lost+found"
-SYNCED, UNSYNCED, LATE = "synced", "unsynced", "late"
+PROOFS = "lost+found"  # also of the file that fills it: where no node looks
+SYNCED, UNSYNCED, LATE, FILLER = "synced", "unsynced", "late", "filler"
+NEEDED_BY = frozenset({Capability.POWER_LOSS, Capability.FILL})
 NEEDS_ROOT = "needs root, for a loop device and an ext4 a machine"
 
 
@@ -84,6 +87,19 @@ class OwnDisk:
                 path.rmdir()
             else:
                 path.unlink()
+        self.sync()
+
+    def fill(self, percent: int) -> None:
+        """Let a file take what others leave of so many percent of it; 0 removes the file. It takes
+        no room of the host's disk: its blocks are given out and never written."""
+        path = self.root / PROOFS / FILLER
+        path.unlink(missing_ok=True)
+        if percent:
+            disk = shutil.disk_usage(self.root)  # without what is held back for root
+            wanted = (disk.used + disk.free) * percent // 100 - disk.used
+            with open(path, "wb", buffering=0) as file:
+                if wanted > 0:
+                    os.posix_fallocate(file.fileno(), 0, wanted)
         self.sync()
 
     def cut_off(self) -> None:

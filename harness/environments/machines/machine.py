@@ -200,7 +200,10 @@ class LinkedMachine:
         raise self._missing(Capability.DISK, "its machines share one disk")
 
     async def fill(self, percent: int) -> None:
-        raise self._missing(Capability.DISK, "its machines share one disk")
+        disk = self._disk
+        if disk is None:
+            raise self._missing(Capability.FILL, "its machines have no disks of their own")
+        await asyncio.to_thread(disk.fill, percent)
 
     async def try_disk(self, *, timeout_s: float) -> Written:
         raise self._missing(Capability.DISK, "its machines share one disk")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from maxq.harness.contracts.layouts import CROSSED_2, CROSSED_3, LayoutKind
-from maxq.harness.contracts.target import NODE_FILE, Profile, containers
+from maxq.harness.contracts.target import NODE_FILE, Profile, containers, inner_folder
 from maxq.harness.experiments.crash_points.arena import LOOK_S, NotWhole
 from maxq.harness.experiments.crash_points.escape_arena import EscapeArena
 from maxq.harness.experiments.crash_points.pair_arena import PairArena
@@ -167,4 +167,4 @@ class LocalEscapeArena(ContainerArena, EscapeArena):
 
 
 def _path(broker: str) -> str:
-    return f"/{broker}/{NODE_FILE}"
+    return f"{inner_folder('', broker)}/{NODE_FILE}"

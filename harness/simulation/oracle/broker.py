@@ -53,6 +53,7 @@ class BrokerView:
         self._facts_of_store = facts.store_of(name, config.store_path_root_dir, config.broker_name)
         facts.synced[name] = config.flush_disk_type == "SYNC_FLUSH"
         self._store = node._store
+        self._ran = False
         self._log: CommitLog = node._store._log
         self._log_size = config.mapped_file_size_commit_log
         self.digest = LogDigest(self._read)
@@ -69,8 +70,11 @@ class BrokerView:
 
     @property
     def alive(self) -> bool:
-        """Whether its process lives."""
-        return self._loop.alive
+        """Whether its process lives, and its container, if it is in one, has not removed it: then
+        its store is nobody's, and may be taken elsewhere."""
+        locked = self._store._locked
+        self._ran |= locked
+        return self._loop.alive and (locked or not self._ran)
 
     def look(self) -> None:
         """Judge what has changed since the last look."""

@@ -25,6 +25,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from maxq.harness.contracts.environment import DISK
 from maxq.harness.simulation.loop import SimLoop
 from maxq.harness.simulation.oracle.broker import BrokerView
 from maxq.harness.simulation.oracle.controller import ControllerView
@@ -112,7 +113,8 @@ class Oracle:
     def tampered(self, machine: str, path: str) -> None:
         """An operator wrote a file of a store: the id that is read there was never won."""
         parts = PurePosixPath(path).parts
-        self.facts.foreign.update({name for name in self._on(machine) if name in parts})
+        within = {n for n in self._on(machine) if n in parts and DISK in parts[parts.index(n) :]}
+        self.facts.foreign.update(within)
 
     def lost_power(self, machine: str) -> None:
         """A machine lost what it had not synced."""

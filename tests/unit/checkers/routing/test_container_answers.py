@@ -24,7 +24,7 @@ class Asked:
     def ask(self, f: str, code: int, *, there: bool | None = None, **more: Any) -> "Asked":
         """A request and its answer; `there` is what is seen after it."""
         self.there = self.there if there is None else there
-        asked = {"broker": "g0"} | ({"clash": more.pop("clash")} if "clash" in more else {})
+        asked = {"broker": "g0"} | {k: more.pop(k) for k in ("clash", "moved") if k in more}
         seen = ("open" if self.there else "refused") if "clash" not in asked else "refused"
         said = {
             "code": code, "remark": "so", "listed": {"n0": [*SET, *(["g0"] if self.there else [])]},
@@ -91,6 +91,39 @@ def test_what_is_right_is_kept() -> None:
 )
 def test_each_wrong_answer_is_found(asked: Asked, found: tuple[str, str]) -> None:
     assert found in asked.found
+
+
+def moved(*, code: int = 0, **more: Any) -> Asked:
+    """A guest that was there is taken to a container with other brokers."""
+    asked = Asked().add(held=["g0/1"])
+    return asked.add(code, moved=True, beside=["b0-1", "b1-0"], **more)
+
+
+def test_a_guest_whose_store_was_taken_elsewhere_was_removed_before_it_was_added() -> None:
+    assert moved(held=["g0/1", "g0/2"]).remove().found == []
+    assert "B11" in moved(held=["g0/1", "g0/2"]).kept
+    assert moved(held=["g0/2"]).found == [("B11", "guest-message-lost")]
+    assert moved(ports=PORTS).found == [("B3", "added-in-name-only")]
+    assert moved(code=1).found == [("B3", "added-in-name-only")]
+
+
+def test_what_becomes_of_the_container_that_a_guest_has_left_is_nothing_to_it() -> None:
+    left = moved(held=["g0/1", "g0/2"])
+    left.r.fault("kill", **dict.fromkeys(SET, True))
+    left.r.fault("start", **dict.fromkeys(SET, True))
+    there = left.add(1, there=True, beside=["b0-1", "b1-0"]).remove(beside=["b0-1", "b1-0"])
+    assert there.found == []
+    left.r.fault("kill", **{"b0-1": True, "b1-0": True})
+    left.r.fault("start", **{"b0-1": True, "b1-0": True})
+    assert left.remove(beside=["b0-1", "b1-0"]).found == [("B7", "added-survives")]
+
+
+def test_where_a_guest_is_that_was_to_be_moved_and_no_answer_came_nobody_knows() -> None:
+    asked = Asked().add()
+    value = {"broker": "g0", "moved": True}
+    asked.r.op("info", 1, ADD_BROKER, value, value)
+    asked.ended()
+    assert asked.remove(there=False).found == []
 
 
 def test_a_request_without_an_answer_leaves_the_guest_unknown_until_the_next() -> None:

@@ -57,8 +57,8 @@ def test_what_is_missing_and_not_needed_passes_over_nobody() -> None:
     assert chosen(local, SIMULATED, needs=frozenset({KILL})) == "local"
     assert chosen(local, SIMULATED, needs=frozenset({KILL, CUT})) == "simulated"
     assert decided(local, needs=frozenset({KILL}))[0].line == (
-        "local: namespaces; can change-address, kill, packet-loss, pause, power-loss, restart; "
-        "cannot cut: nft is missing (package nftables)"
+        "local: namespaces; can change-address, fill-disk, kill, packet-loss, pause, power-loss, "
+        "restart; cannot cut: nft is missing (package nftables)"
     )
 
 
