@@ -15,6 +15,7 @@ from java_jars import COMPILE_S, FETCH_S, compiled, java_jars
 from judge_world import Judge
 from reference_nodes import HOST
 
+from maxq.harness.targets.rocketmq.target import JVM
 from maxq.reference.wire.codes import RequestCode
 
 JAVA_S, QUIT_S = 60, 30
@@ -25,6 +26,7 @@ pytestmark = [
 ]
 
 
+EARLY = {"5.1.1"}  # 25 takes any key, and an addition that failed keeps no port
 INIT, START = "Failed to initialize master broker c_z_0", "start broker failed"
 NOTHING = "addBroker properties empty"
 # z's file with other settings, as far as they depend on x's port, and how the refusal begins.
@@ -167,7 +169,7 @@ def javas(world: World, release: str) -> Iterator[None]:
     path.write_text("".join(f"{k}={v}\n" for k, v in world.container("x", "y").items()))
     with (world.folder / "java.log").open("wb") as log:
         process = subprocess.Popen(
-            ["java", "-Xmx640m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            ["java", "-Xmx640m", *JVM, "-XX:TieredStopAtLevel=1",
              f"-Duser.home={world.folder}", f"-Drocketmq.home.dir={world.folder}",
              "-cp", f"{jars}/*", "org.apache.rocketmq.container.BrokerContainerStartup",
              "-c", str(path)],
@@ -193,7 +195,7 @@ def answers(world: World) -> Iterator[tuple[str, int, str]]:
         yield row, answer.code, (answer.remark or "")[: len(remark)]
     for row, ext in {"no path": {}, "an empty path": {"configPath": ""}}.items():
         answer = world.ask("k", RequestCode.ADD_BROKER, ext)
-        yield row, answer.code, answer.remark or ""
+        yield row, answer.code, (answer.remark or "").partition(" ")[0]  # 5.1.1 says less
     absent = {"brokerClusterName": "c", "brokerName": "z", "brokerId": "0"}
     answer = world.ask("k", RequestCode.REMOVE_BROKER, absent)
     yield "absent", answer.code, answer.remark or ""
@@ -207,7 +209,7 @@ def test_both_containers_answer_alike(release: str, tmp_path: Path) -> None:
     """Code and remark, as far as RocketMQ's goes; its brokers register with our name server.
 
     The last request is one that they do not answer alike (B6): a broker at a port whose fast port
-    was taken once, and is free now. RocketMQ has kept that port.
+    was taken once, and is free now. RocketMQ has kept that port, but for 5.1.1.
     """
     found, last = [], []
     for name in ("ours", "java"):
@@ -229,6 +231,9 @@ def test_both_containers_answer_alike(release: str, tmp_path: Path) -> None:
         finally:
             codes = [node.stop() for node in reversed(world.nodes)]
         assert set(codes) == {0}
-    assert found[0] == found[1]
-    assert [(row, code) for row, code, _ in found[0]][-2:] == [("black list", 16), ("present", 0)]
-    assert last == [0, 1]
+    ours, javas_own = found
+    assert [(row, code) for row, code, _ in ours][-2:] == [("black list", 16), ("present", 0)]
+    if release in EARLY:
+        ours, javas_own = ([a for a in said if a[0] != "black list"] for said in found)
+    assert ours == javas_own
+    assert last == [0, 0 if release in EARLY else 1]
