@@ -15,9 +15,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from maxq.harness.experiments import worker_pool
 from maxq.harness.experiments.simulate import drawn, simulated
 from maxq.harness.run import provenance
+from maxq.harness.run.process import workers
 from maxq.harness.run.replay import options_for
 from maxq.harness.schedule.format import Schedule, encode, read
 from maxq.harness.schedule.reductions import with_options
@@ -100,7 +100,7 @@ def differences(before: Baseline, now: dict[str, Digests]) -> Iterator[str]:
 @click.option("--jobs", default=2, show_default=True, help="worker processes")
 def main(write: bool, seeds: int, jobs: int) -> None:
     """Compare, or write."""
-    with worker_pool.processes(jobs) as pool:
+    with workers.processes(jobs) as pool:
         now = dict(pool.map(digests, names(seeds)))
     if write:
         made = Baseline(commit=provenance.identity()["commit"], runs=now)

@@ -33,7 +33,7 @@ from benchmarks.recording import Recorded, record, small
 from maxq.checkers.core.api import ClaimVerdict, Status
 from maxq.checkers.core.claims import CLAIMS
 from maxq.checkers.judgement.runner import Results
-from maxq.harness.experiments import worker_pool
+from maxq.harness.run.process import workers
 from maxq.harness.schedule.options import Options
 from maxq.histories.fault_facts import AWAIT_RECOVERY
 from maxq.histories.grounds import (
@@ -311,7 +311,7 @@ def main(answers: int, later: int, processes: int) -> None:
     begun, wrong = time.monotonic(), 0
     columns = ("verdict", "lines", "cuts", "grounds", "answers", "mixes", "violations")
     click.echo(f"{'history':10}" + "".join(f"{c:>11}" for c in columns))
-    with worker_pool.processes(processes) as pool:
+    with workers.processes(processes) as pool:
         for t in pool.map(partial(attempt, answers=answers, later=later), HISTORIES):
             row = (t.valid, t.lines, t.cuts, t.grounds, t.answers, t.mixes, len(t.wrong))
             click.echo(f"{t.name:10}" + "".join(f"{c!s:>11}" for c in row))

@@ -36,7 +36,7 @@ from maxq.harness.contracts.layouts import CROSSED_2, LayoutKind
 from maxq.harness.contracts.target import Settings, Target, Topology
 from maxq.harness.environments.engine.leaks import started
 from maxq.harness.environments.local import LocalEnvironment
-from maxq.harness.experiments.worker_pool import end_with_parent
+from maxq.harness.run.process.workers import end_with_parent
 from maxq.harness.targets.reference import ReferenceTarget
 from maxq.harness.targets.rocketmq.releases import parse
 from maxq.harness.targets.rocketmq.target import RocketMQTarget

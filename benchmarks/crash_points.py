@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from maxq.harness.experiments import worker_pool
 from maxq.harness.experiments.crash_points.container_flows import CONTAINER_FLOWS
 from maxq.harness.experiments.crash_points.flows import FLOWS, Outcome, perform, record
 from maxq.harness.experiments.crash_points.pair_flows import PAIR_FLOWS
+from maxq.harness.run.process import workers
 from maxq.harness.simulation.crash_points import Crash, crashes
 
 DRAWS = {"controllers": 4, "pair": 1, "container": 1}  # so that all of a mode takes minutes
@@ -40,7 +40,7 @@ def outcomes(name: str, chosen: Iterable[Crash], *, processes: int) -> Iterator[
     if processes == 1:
         yield from map(perform_one, tasks)
         return
-    with worker_pool.processes(processes) as pool:
+    with workers.processes(processes) as pool:
         yield from pool.map(perform_one, tasks, chunksize=CHUNK)
 
 

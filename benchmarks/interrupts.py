@@ -30,7 +30,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.kill_remains import MARK, Noted, below, left, note
-from maxq.harness.experiments.worker_pool import end_with_parent
+from maxq.harness.run.process.workers import end_with_parent
 
 OVER_S = 5.0
 SPAN_S, FIRST_S = 40.0, 1.0  # moments are in it; none before Python has begun

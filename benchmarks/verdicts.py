@@ -25,7 +25,7 @@ from maxq.checkers.judgement.runner import Results
 from maxq.checkers.messages.durability import CLAIMS as OF_LOG
 from maxq.harness.cluster.queries import SetupFailed
 from maxq.harness.contracts.target import Profile
-from maxq.harness.experiments import worker_pool
+from maxq.harness.run.process import workers
 from maxq.harness.schedule.options import PAIR_PROFILES, TOGETHER, Options
 from maxq.reference import mutants
 
@@ -120,7 +120,7 @@ def main(seeds: int, processes: int) -> None:
     begun, runs = time.monotonic(), every(range(1, seeds + 1))
     verdicts, found = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     wrong = 0
-    with worker_pool.processes(processes) as pool:
+    with workers.processes(processes) as pool:
         for number, said in enumerate(pool.map(say, runs), 1):
             if not number % PROGRESS:
                 minutes = (time.monotonic() - begun) / 60

@@ -5,7 +5,7 @@ survey, which brings back what is small; one that deals all other rows out by ke
 key; and those that fetch what shows findings. Only what is small reaches this process.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,10 +22,16 @@ from maxq.checkers.judgement.piecewise.asks import (
 )
 from maxq.checkers.judgement.piecewise.by_columns import judging_of
 from maxq.checkers.judgement.piecewise.dealt import Judged, Request
-from maxq.histories.columns.outline import Outline
+from maxq.checkers.judgement.piecewise.parts import (
+    Part,
+    grouped,
+    looked_at,
+    parts_of,
+    surveyed,
+)
 from maxq.histories.op import without_cycles
 from maxq.histories.parquet import TIMED, files_of, pieces_of, read_coded, rows_of
-from maxq.spark_checkers.jobs import Dealt, Look, Part, deal, each, looked_at, surveyed
+from maxq.spark_checkers.jobs import Dealt, Look, OfRun, deal, each
 from maxq.spark_checkers.session import failures
 
 TASKS_A_CORE = 4
@@ -113,7 +119,7 @@ class _Run:
         self.judged: Judged | None = None
         self._name = name
         self._files = files_of(table.path.resolve())
-        self._groups = _groups(pieces_of(self._files), max(1, tasks))
+        self._groups = grouped(pieces_of(self._files), max(1, tasks))
         self._plan: Plan[Judged] = judging_of(table.request)
         self.ask: Ask | None = next(self._plan)
 
@@ -128,46 +134,19 @@ class _Run:
         except StopIteration as end:
             self.ask, self.judged = None, end.value
 
-    def parts_to_look_at(self) -> list[tuple[Part, Look]]:
+    def parts_to_look_at(self) -> list[tuple[OfRun, Look]]:
         """What each task is to look at, and how."""
         match self.ask:
             case Survey():
-                return [(Part(self._name, self._files, own), surveyed) for own in self._groups]
-            case Each(look, outline, pieces):
-                wanted = None if pieces is None else frozenset(pieces)
-                return [(part, partial(looked_at, look)) for part in self._parts(outline, wanted)]
+                found = [Part(self._files, own) for own in self._groups]
+                return [(OfRun(self._name, part), surveyed) for part in found]
+            case Each(look) as ask:
+                return [(part, partial(looked_at, look)) for part in self._parts(ask)]
         return []
 
-    def all_parts(self) -> list[Part]:
+    def all_parts(self) -> list[OfRun]:
         """The pieces of which rows are dealt out."""
-        match self.ask:
-            case Deal(outline=outline, pieces=pieces):
-                return self._parts(outline, None if pieces is None else frozenset(pieces))
-        return []
+        return self._parts(self.ask) if isinstance(self.ask, Deal) else []
 
-    def _parts(self, outline: Outline, wanted: frozenset[int] | None) -> list[Part]:
-        found = []
-        for group in self._groups:
-            own = [n for n in group if wanted is None or n in wanted]
-            before = [outline.before[n] for n in own]
-            if own:
-                found.append(Part(self._name, self._files, own, before, outline.never_in(own)))
-        return found
-
-
-def _groups(pieces: Sequence[int], tasks: int) -> list[list[int]]:
-    """The numbers of pieces for each of so many tasks, at most; those of a row group go together.
-
-    Args:
-        pieces: how many each row group has.
-        tasks: how many there may be.
-    """
-    share = -(-sum(pieces) // tasks)
-    found: list[list[int]] = []
-    first = 0
-    for count in pieces:
-        if not found or len(found[-1]) + count > max(share, count):
-            found.append([])
-        found[-1] += range(first, first + count)
-        first += count
-    return [group for group in found if group]
+    def _parts(self, ask: Each | Deal) -> list[OfRun]:
+        return [OfRun(self._name, part) for part in parts_of(ask, self._files, self._groups)]

@@ -1,7 +1,7 @@
 """The jobs of a judge on Spark: tasks read pieces of tables themselves, and what they say of keys
 is shuffled once, as arrays.
 
-A task's input is the numbers of pieces (`Part`), its output is pickled, so the JVM carries bytes
+A task's input is the numbers of pieces (`OfRun`), its output is pickled, so the JVM carries bytes
 and looks at none. Pickles are written and read by our own workers within one job and are never
 stored. A history that cannot be read is no accident of a task: it comes back as an answer.
 """
@@ -16,18 +16,13 @@ from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
 from maxq.checkers.judgement.piecewise.buckets import Buckets, OfTasks, merged, packed, whole
 from maxq.checkers.judgement.piecewise.by_columns import MEMORY
 from maxq.checkers.judgement.piecewise.dealt import Task
 from maxq.checkers.judgement.piecewise.memory import Memory, give_back, memory_free
-from maxq.checkers.judgement.piecewise.pieces import Dealer, Surveyor
-from maxq.histories.columns.rows import Open, Rows
-from maxq.histories.columns.scan import Ints
+from maxq.checkers.judgement.piecewise.parts import Part
+from maxq.checkers.judgement.piecewise.pieces import Dealer
 from maxq.histories.op import HistoryError, without_cycles
-from maxq.histories.parquet import JUDGED, Files, read_coded
 
 # Bytes of an answer, in which pieces, or parts of one, say something to a partition, at most; and
 # of all that a task holds until it sends them. A few rows, of a whole log, may say much.
@@ -35,42 +30,31 @@ ANSWER, HELD = 1 << 20, 1 << 25
 OfTask = tuple[str, int, bytes, int]  # task, number of a piece, what it says, which part of that
 SPOOLED = 1 << 25  # bytes of a run that a partition holds in memory; more of it are in a file
 FOLDERS = "SPARK_LOCAL_DIRS"  # where Spark has its workers keep files
-_NONE = np.zeros(0, np.int64)
 
 
-class Part(NamedTuple):
-    """Pieces of one run for one task. `before` and `never` are as `Rows` has them, once the
-    history's outline is known."""
+class OfRun(NamedTuple):
+    """A part of a run's table, for one task."""
 
     run: str
-    files: Files
-    pieces: Sequence[int]
-    before: Sequence[Open] = ()
-    never: Ints = _NONE
+    part: Part
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The pieces.
+    def here(self) -> Part:
+        """The part, on a machine that has its files.
 
         Raises:
-            HistoryError: one cannot be read.
+            HistoryError: it has not.
         """
-        for file in self.files:
+        for file in self.part.files:
             if not file.path.exists():
                 where = f"worker {platform.node()} of Spark has no {file.path}"
                 raise HistoryError(f"{where}: put the table where every machine finds it")
-        return read_coded(self.files, JUDGED, self.pieces)
-
-    def rows(self) -> Iterator[tuple[int, Rows]]:
-        """The pieces with their numbers."""
-        batches = self.batches()
-        for number, before, batch in zip(self.pieces, self.before, batches, strict=True):
-            yield number, Rows(batch, before, self.never)
+        return self.part
 
 
 Look = Callable[[Part], list[Any]]
 
 
-def each(context: Any, parts: Sequence[tuple[Part, Look]], tasks: int) -> list[list[Any]]:
+def each(context: Any, parts: Sequence[tuple[OfRun, Look]], tasks: int) -> list[list[Any]]:
     """What functions say of the pieces of some parts, in order.
 
     Args:
@@ -93,22 +77,12 @@ def each(context: Any, parts: Sequence[tuple[Part, Look]], tasks: int) -> list[l
 
 
 def _looked(blob: bytes) -> bytes:
-    part, look = pickle.loads(blob)
+    of_run, look = pickle.loads(blob)
     try:
         with without_cycles():
-            return pickle.dumps(look(part))
+            return pickle.dumps(look(of_run.here()))
     except HistoryError as error:
         return pickle.dumps(error)
-
-
-def surveyed(part: Part) -> list[Any]:
-    """What each piece says of itself."""
-    return list(map(Surveyor(), part.batches()))
-
-
-def looked_at(look: Callable[[Rows], Any], part: Part) -> list[Any]:
-    """What a function says of each piece."""
-    return [look(rows) for _, rows in part.rows()]
 
 
 class Dealt(NamedTuple):
@@ -119,7 +93,7 @@ class Dealt(NamedTuple):
 
 
 def deal(
-    context: Any, parts: Sequence[Part], runs: Mapping[str, Dealt], *, tasks: int, partitions: int
+    context: Any, parts: Sequence[OfRun], runs: Mapping[str, Dealt], *, tasks: int, partitions: int
 ) -> dict[str, dict[str, dict[Any, Any] | Exception]]:
     """Judge every key of every task of some runs.
 
@@ -179,12 +153,12 @@ def _shuffled(sent: Any, partitions: int) -> Any:
 
 def _sent(known: Any, partitions: int, blob: bytes) -> Iterator[tuple[int, bytes]]:
     """What the pieces of a part say, by partition."""
-    part: Part = pickle.loads(blob)
-    tasks, by_rows = pickle.loads(known.value[part.run])
+    of_run: OfRun = pickle.loads(blob)
+    tasks, by_rows = pickle.loads(known.value[of_run.run])
     dealer = Dealer(tasks, {}, by_rows=by_rows)
     try:
         with without_cycles():
-            yield from _answers(part.run, _said(part, dealer, partitions))
+            yield from _answers(of_run.run, _said(of_run.here(), dealer, partitions))
     except HistoryError as error:
         yield 0, pickle.dumps(error)
 

@@ -85,6 +85,13 @@ Examples:
     "in TMPDIR",
 )
 @click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="worker processes of --engine columns; each may take --memory",
+)
+@click.option(
     "--debug", is_flag=True, help="print what Spark wrote as well, and the traces of a failure"
 )
 @click.option(
@@ -246,7 +253,7 @@ def _refuse_beside_model(given: dict[str, Any]) -> None:
     beside = {
         "--workload": given["workload"], "--power": given["power"], "--explain": given["explain"],
         "--fail-on": given["fail_on"], "--engine": given["engine"], "--try-fix": given["tries"],
-        "--memory": given["memory"],
+        "--memory": given["memory"], "--jobs": given["jobs"] > 1,
     }  # fmt: skip
     if wrong := [name for name, value in beside.items() if value]:
         raise click.UsageError(f"{wrong[0]} is for claims: --model judges by a model alone")
@@ -296,7 +303,7 @@ def _judges(given: dict[str, Any]) -> dict[str, piecewise.JudgeSource]:
         need(given["master"])  # before a journal is read for it
     words = partial(echo, err=True) if given["debug"] else unheard
     return {
-        COLUMNS: partial(piecewise.by_columns, memory=given["memory"] or 0),
+        COLUMNS: partial(piecewise.by_columns, memory=given["memory"] or 0, jobs=given["jobs"]),
         SPARK: partial(piecewise.on_spark, master=given["master"], words=words),
     }
 
@@ -307,6 +314,8 @@ def _judge_of(
     """Who judges; None: a history is held whole."""
     if given["memory"] and engine != COLUMNS:
         raise click.UsageError(f"--memory is for --engine columns, and this is {engine}")
+    if given["jobs"] > 1 and engine != COLUMNS:
+        raise click.UsageError(f"--jobs is for --engine columns, and this is {engine}")
     return judges.get(engine)
 
 

@@ -48,8 +48,8 @@ from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.overview.page import write_index
 from maxq.harness.experiments.overview.power_sample import Powers, called_in_run
-from maxq.harness.experiments.worker_pool import end_all, end_with_parent
 from maxq.harness.run import plugins
+from maxq.harness.run.process.workers import end_all, end_with_parent
 from maxq.harness.schedule.format import Seed
 from maxq.histories.store import JOURNAL as HISTORY
 from maxq.histories.store import write_whole

@@ -24,8 +24,8 @@ from maxq.checkers.evidence.acts import acts_of
 from maxq.checkers.evidence.observations import listed
 from maxq.checkers.evidence.story import Storyteller
 from maxq.harness.experiments.simulate import simulated
-from maxq.harness.experiments.worker_pool import processes
 from maxq.harness.run.explained import Explained
+from maxq.harness.run.process.workers import processes
 from maxq.harness.run.replay import options_for, other_seed, with_seed
 from maxq.harness.run.stored_run import Judged
 from maxq.harness.schedule.format import SCHEDULE, Act, Schedule, Who, read

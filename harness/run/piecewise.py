@@ -7,7 +7,9 @@ that is as it was recorded: the journal is what happened.
 
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from errno import ENOMEM
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +25,7 @@ from maxq.harness.run.judging import checkers_of, context_of
 from maxq.harness.run.process.memory import within
 from maxq.harness.run.process.passes import Passes
 from maxq.harness.run.process.room import is_full
+from maxq.harness.run.process.workers import processes
 from maxq.harness.run.rejudge import unknown_suffix
 from maxq.harness.run.stored_run import Judged, options_of
 from maxq.histories.history import History
@@ -221,10 +224,10 @@ def _spooled(path: Path, rows: "Spool", *, table: bool, allow_truncated: bool) -
 
 
 def by_columns(
-    source: Source, checkers: Sequence[Checker], context: Context, *, memory: int = 0
+    source: Source, checkers: Sequence[Checker], context: Context, *, memory: int = 0, jobs: int = 1
 ) -> dealt.Judged:
-    """Judge a history in this process, batch by batch; `memory` is what that may take (bytes; 0:
-    as much as there is).
+    """Judge a history batch by batch: in this process, or with several `jobs` by as many others;
+    `memory` is what each of them may take (bytes; 0: as much as there is).
 
     Raises:
         HistoryError: a row is no operation.
@@ -234,8 +237,30 @@ def by_columns(
     request = dealt.Request(checkers, context)
     begins = source.passes.begins
     with _said_if_full():
+        if jobs > 1:
+            judged = _by_processes(source, request, memory, jobs)
+            return judged if source.table is not None else _with_times(judged)
         judged = judge_batches(source.batches, request, within(memory), source.timed, begins)
     return judged if source.table is not None else _with_times(judged)
+
+
+def _by_processes(source: Source, request: dealt.Request, memory: int, jobs: int) -> dealt.Judged:
+    from maxq.harness.run.by_processes import Workers, judge_table  # numpy
+
+    with _said_if_lost(), _as_table(source) as table, processes(jobs) as pool:
+        workers = Workers(pool, jobs, within(memory), source.passes.shared)
+        return judge_table(files_of(table), request, workers, source.passes.begins)
+
+
+@contextmanager
+def _said_if_lost() -> Iterator[None]:
+    """A process that others have ended is one sentence."""
+    try:
+        yield
+    except BrokenProcessPool:
+        why = ("a worker process ended in mid-work, as the system ends what takes too much memory: "
+               "take fewer --jobs, or less --memory for each")  # fmt: skip
+        raise OSError(ENOMEM, why) from None
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from spark_fixture import spark
 
 from maxq.checkers.core.api import Context
 from maxq.checkers.judgement.piecewise.dealt import Request
+from maxq.checkers.judgement.piecewise.parts import Part, surveyed
 from maxq.checkers.messages.durability import Durability
 from maxq.harness.cli.main import run_cli
 from maxq.histories.op import HistoryError
@@ -23,7 +24,7 @@ from maxq.histories.parquet import File, open_table
 from maxq.histories.tables import EVENTS, events_table
 from maxq.spark_checkers import jvm
 from maxq.spark_checkers.engine import Table, judge_on
-from maxq.spark_checkers.jobs import Part, each, surveyed
+from maxq.spark_checkers.jobs import OfRun, each
 from maxq.spark_checkers.session import SparkFailed, failures
 
 __all__ = ("spark",)  # the fixture; pytest finds it here
@@ -153,7 +154,7 @@ class Ends:
 def test_a_worker_that_is_ended_is_one_sentence(spark: Any) -> None:
     ends: Any = Ends()
     with pytest.raises(SparkFailed) as failed, failures():
-        each(spark, [(Part("r", (), (0,)), ends)], 1)
+        each(spark, [(OfRun("r", Part((), (0,))), ends)], 1)
 
     assert re.fullmatch(
         "Spark: task 0 of stage [0-9]+ failed once: a worker ended in mid-task, as the system ends "
@@ -166,7 +167,7 @@ def test_a_table_that_a_worker_does_not_see_is_named(spark: Any, tmp_path: Path)
     away = File(tmp_path / "away.parquet", (1,), 0, "r")
 
     with pytest.raises(HistoryError, match=r"of Spark has no .*away\.parquet: put the table where"):
-        each(spark, [(Part("r", (away,), (0,)), surveyed)], 1)
+        each(spark, [(OfRun("r", Part((away,), (0,))), surveyed)], 1)
 
 
 @pytest.mark.parametrize("between", [0, 1, 3])

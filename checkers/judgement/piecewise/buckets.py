@@ -83,11 +83,9 @@ class Buckets:
 
     def _of(self, file: IO[bytes], name: str, places: "_Places") -> dict[Any, Any] | Failed:
         """What the keys of one task come to in one bucket."""
-        takes, most = self._held * places.size, self._memory().most  # has what is free given back
-        if takes > most:
-            why = (f"the events of one queue, lock or broker set take about {_mb(takes)} of memory "
-                   f"to judge, and {_mb(most)} are left")  # fmt: skip
-            return Failed((2, 0), TooLargeError(why))
+        most = self._memory().most  # has what is free given back
+        if (failed := too_large(self._held * places.size, most)) is not None:
+            return failed
         collected = Collected({name: self._tasks[name]})
         for parts in places.in_order():
             content = b"".join(_read(file, begins, size) for begins, size in parts)
@@ -134,6 +132,16 @@ def _by_task(said: Said) -> Iterator[tuple[str, Said]]:
     for name in {**said.failed, **said.dealings, **said.rows}:
         own = [{name: of[name]} if name in of else {} for of in said]
         yield name, Said(*own)  # type: ignore[arg-type]
+
+
+def too_large(takes: int, most: int) -> Failed | None:
+    """Why a task of a bucket is not judged that takes so much memory (bytes), where there is so
+    much; None: it fits."""
+    if takes <= most:
+        return None
+    why = (f"the events of one queue, lock or broker set take about {_mb(takes)} of memory "
+           f"to judge, and {_mb(most)} are left")  # fmt: skip
+    return Failed((2, 0), TooLargeError(why))
 
 
 def _mb(size: int) -> str:

@@ -2,6 +2,7 @@
 
 import resource
 from collections.abc import Callable
+from functools import partial
 
 from maxq.checkers.judgement.piecewise.memory import Memory, give_back, memory_free
 
@@ -17,15 +18,15 @@ def memory_used() -> int:
 
 
 def within(limit: int) -> Callable[[], Memory]:
-    """Says at any time what is left of a limit for this process.
+    """Says at any time what is left of a limit for the process that asks.
 
     Args:
         limit: 0: what the machine has, though less is aimed at.
     """
+    return partial(_left, limit)
 
-    def left() -> Memory:
-        give_back()
-        room = max((limit or WHOLE) - memory_used(), ROOM)
-        return Memory(aim=room, most=room if limit else memory_free())
 
-    return left
+def _left(limit: int) -> Memory:
+    give_back()
+    room = max((limit or WHOLE) - memory_used(), ROOM)
+    return Memory(aim=room, most=room if limit else memory_free())

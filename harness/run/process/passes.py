@@ -16,10 +16,15 @@ class Passes:
         self._rows = self._total = 0
         self._since = time.monotonic()
         self._tasks: Callable[[], str] | None = None
+        self._shares = ""
 
     def begins(self, step: str) -> None:
         """Another step begins."""
-        self._step, self._rows, self._since = step, 0, time.monotonic()
+        self._step, self._rows, self._since, self._shares = step, 0, time.monotonic(), ""
+
+    def shared(self, done: int, of: int) -> None:
+        """Other processes read the history; so many shares of this step are done."""
+        self._shares = f"{done:,} of {of:,} shares done"
 
     def done_by(self, tasks: Callable[[], str]) -> None:
         """Others read the history; this says how far they are."""
@@ -41,6 +46,8 @@ class Passes:
         if not self._step or self._tasks is not None:
             said = self._tasks() if self._tasks is not None else ""
             return f"{self._step}: {said}" if self._step and said else self._step
+        if self._shares:
+            return f"{self._step}: {self._shares}"
         if not self._rows:
             return self._step
         rate = self._rows / max(time.monotonic() - self._since, 1e-3)
