@@ -309,6 +309,7 @@ def observe_workload(
     decode: Callable[[int, bytes], Any],
     level_s: float,
     shares: Mapping[str, Share],
+    stores: bool = True,
 ) -> Workload:
     """Make the observers.
 
@@ -320,6 +321,7 @@ def observe_workload(
         decode: the value of a message's body of a key.
         level_s: how long replicas may take, after everything else, to have the same.
         shares: the brokers whose use of their partition is observed, and what each may take.
+        stores: whether logs are waited for and read at the end.
     """
     asked = tuple((QUESTIONS[r], n.name) for n in cluster.nodes if not n.spare for r in n.roles)
     # That a broker lives must be known before a controller is asked why it is in no set.
@@ -341,9 +343,9 @@ def observe_workload(
         threads=THREADS,
         generator=in_turn if controllers else any_of(in_turn, Absent()),
         final_generator=concat(
-            once({"f": AWAIT_LEVEL, "value": None}),
+            *([once({"f": AWAIT_LEVEL, "value": None})] if stores else ()),
             *(synchronize(Answered(part)) for part in (replicas, others)),
-            synchronize(Logs(brokers)),
+            *([synchronize(Logs(brokers))] if stores else ()),
             *([synchronize(Answered(disks))] if disks else ()),  # what is gone of these logs
         ),
         client=client,

@@ -33,7 +33,7 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
                         "Make the schedule of a failing run as small as can be."),
         "export": Place(f"{HERE}.stored_runs", "export",
                         "Write a history as EDN (for Jepsen), JSON lines or Parquet."),
-        "generate-history": Place(f"{HERE}.generating", "generate_history",
+        "generate-history": Place(f"{HERE}.histories.generating", "generate_history",
                                   "Generate a history, with the anomalies you ask for."),
     },
     "Many runs": {
@@ -49,6 +49,12 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
                           "Run many seeds in the simulator, each with a draw of its own."),
         "explore": Place(f"{HERE}.schedules", "explore",
                          "Run the same random schedules on real machines, one by one."),
+    },
+    "A cluster that runs already": {
+        "cluster": Place(f"{HERE}.clusters", "cluster",
+                         "Find its nodes, by questions that change nothing."),
+        "watch": Place(f"{HERE}.clusters", "watch",
+                       "Watch it, and judge what is seen; no load, no faults."),
     },
     "Releases of Apache RocketMQ": {
         "scorecard": Place(f"{HERE}.scorecard", "scorecard",

@@ -6,22 +6,22 @@ cluster is configured by names. Spares are no part of any answer. Units: seconds
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from maxq.harness.client.node_settings import otherwise, settings_of
 from maxq.harness.client.places import place
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, until
-from maxq.harness.cluster.processes import Nodes
 from maxq.harness.contracts.cluster import Part, Proof
-from maxq.harness.contracts.environment import Environment, Role
+from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.target import Node, Settings, asked_of
 from maxq.harness.targets.settings_files import LAYOUT, OWN
 from maxq.histories.observed import GRANTED, Grant, encoded
 from maxq.reference.records import RemoteProtocolError
-from maxq.reference.rpc import Pool
+from maxq.reference.rpc import Dial, Pool
 from maxq.reference.wire.bodies import (
     BrokerReplicasInfo,
     HaRuntimeInfo,
@@ -48,6 +48,40 @@ class SetupFailed(Exception):
     """The cluster did not come up; says which node, and where its log is."""
 
 
+class Reached(Protocol):
+    """How nodes are asked."""
+
+    @property
+    def observer_dial(self) -> Dial: ...
+
+
+class Asked(Protocol):
+    """Who is asked."""
+
+    @property
+    def all(self) -> Sequence[Node]: ...
+
+    def node(self, name: str) -> Node: ...
+
+    def address(self, node: str, role: Role | None = None) -> str: ...
+
+    def running(self, node: str) -> bool:
+        """Whether it should run."""
+        ...
+
+    async def ended_excused(self, node: str) -> bool:
+        """Whether it has ended by itself, and may have."""
+        ...
+
+    async def identity(self, node: str) -> int | None:
+        """A broker's id, as it keeps it."""
+        ...
+
+    async def pause(self, node: str) -> Proof: ...
+
+    async def resume(self, node: str) -> Proof: ...
+
+
 class Inquiry:
     """What the cluster says of itself.
 
@@ -57,7 +91,7 @@ class Inquiry:
         cluster_name: what brokers call their cluster.
     """
 
-    def __init__(self, environment: Environment, nodes: Nodes, cluster_name: str) -> None:
+    def __init__(self, environment: Reached, nodes: Asked, cluster_name: str) -> None:
         self._cluster_name = cluster_name
         self._environment = environment
         self._nodes = nodes

@@ -381,12 +381,12 @@ class DiskFilling(Protocol):
         ...
 
     async def fill_disk(self, node: str) -> Proof:
-        """Let a file of nobody's fill the partition up to the level at which brokers refuse sends;
-        prove it: those that run say so. Needs `Capability.FILL`."""
+        """Let a file fill the partition until brokers refuse sends; prove it: those that run say
+        so. Needs `Capability.FILL`."""
         ...
 
     async def free_disk(self, node: str) -> Proof:
-        """Remove that file; prove it likewise. No error if there is none."""
+        """Remove that file, if there is one; prove it likewise."""
         ...
 
 
@@ -489,12 +489,8 @@ class HostingBrokers(Protocol):
 
     async def add_broker(self, node: str, clash: Clash | None = None) -> Hosted:
         """Have a node's container add it (902); with a `clash` by a file whose broker needs that
-        port of a neighbour.
-
-        Raises:
-            OSError: there was no answer; `NotSent`: the request was not sent.
-            RemoteProtocolError: there was one that cannot be read.
-        """
+        port of a neighbour. Raises OSError where there was no answer (`NotSent`: the request was
+        not sent), RemoteProtocolError where it cannot be read."""
         ...
 
     async def remove_broker(self, node: str) -> Hosted:
@@ -502,14 +498,8 @@ class HostingBrokers(Protocol):
         ...
 
     async def move_broker(self, node: str) -> Hosted:
-        """Have a guest removed, take its store to the next container's machine, and have it added
-        there, at another address and port. The answer is that of the addition.
-
-        Raises:
-            NotSent: nothing was asked.
-            OSError, RemoteProtocolError: no answer, or it was not removed; the guest may be in
-                either container, or in neither.
-        """
+        """Have a guest removed, take its store to the next container, and have it added there; the
+        answer to that. Raises as `add_broker`: then it may be in either, or in neither."""
         ...
 
     def removed(self, node: str) -> bool:

@@ -45,12 +45,14 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     learners: int = 0  # of the replicas of each set, the last ones: they copy, and are no members
     layout: LayoutKind | None = None  # of brokers in containers; None: each is alone
     guests: bool = False  # each container has one: a spare that can be added to it
+    nodes: "tuple[Node, ...]" = ()  # of a cluster that runs already; the counts above are of them
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A name server, controller or broker: what it is and where it runs. It has a process and a
     machine of its own, but for the brokers of a `container`, who share them.
 
+    `replica` is which of its set's it is: without controllers 0 is the master, for good.
     `broker_set` is RocketMQ's brokerName, empty for what is no broker. A `spare` is a broker that a
     workload owns: it is not started with the cluster, holds none of its topics, and nothing waits
     for it; no fault chooses it. One that `embeds` is a name server with a controller in it. A
@@ -65,6 +67,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     embeds: bool = False
     learner: bool = False
     container: str = ""
+    replica: int = 0
 
     @property
     def process(self) -> str:
@@ -75,11 +78,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     def guest(self) -> bool:
         """Whether it is a spare that its container adds and removes."""
         return self.spare and bool(self.container)
-
-    @property
-    def replica(self) -> int:
-        """Which of its set's; 0 of what is no broker."""
-        return int(self.name.rpartition("-")[2]) if "-" in self.name else 0
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -232,6 +230,8 @@ def containing(target: Target) -> Containing:
 @lru_cache(64)
 def plan(topology: Topology) -> tuple[Node, ...]:
     """Lay out the nodes of a topology in the order in which they start."""
+    if topology.nodes:
+        return topology.nodes
     inside = topology.controllers if topology.embedded else 0
     nodes = [
         Node(name=f"n{i}", role=Role.NAMESRV, port=NAMESRV_PORT, embeds=i < inside)
@@ -252,6 +252,7 @@ def plan(topology: Topology) -> tuple[Node, ...]:
                 broker_set=f"b{s}",
                 learner=r >= topology.replicas - topology.learners,
                 container=container,
+                replica=r,
             ))  # fmt: skip
             beside[container] += 1
     nodes += [

@@ -44,6 +44,9 @@ def _grounds(options: Options) -> Iterator[Ground]:
     brokers = [n for n in nodes if n.broker_set]
     sets = sorted({n.broker_set for n in brokers})
     keys = [*enumerate(homes_of(sets, 1))]
+    if options.existing is not None:  # it is watched, and nothing else
+        yield from ((OF_ROLE[role], n.name) for n in nodes for role in n.roles)
+        return
     yield (RECOVERY,)
     probed = homes_of(sets, options.topics_probed)
     yield from ((PROBE, key, name) for key, name in enumerate(probed))

@@ -99,6 +99,19 @@ OURS_ALONE = ("S9b", "S10b", "L6")
 SAID_BY_OURS = ("P1", "P2", "P3", "P8")
 
 
+# Of a cluster that is watched: what shows in stores and processes, and what needs a time in which
+# nothing was done to its nodes. Others may do anything to them.
+UNSEEN_FROM_OUTSIDE = {
+    "S8",
+    "S8b",
+    "S9",
+    "S11b",
+    "S13",
+    "S15",
+    *(c.id for c in CLAIMS if c.undisturbed),
+}
+
+
 def every_checker() -> list[Checker]:
     """All checkers that some run is judged by, each once."""
     each = [*(c for found in BY_WORKLOAD.values() for c in found), *REPLICATED, *IN_A_PAIR, *ALWAYS]
@@ -132,6 +145,8 @@ def absent(options: Options) -> list[str]:
     ours: set[str] = set() if options.targets == (REFERENCE,) else {*OURS_ALONE}
     if options.pair and REFERENCE not in options.targets:
         ours |= {*SAID_BY_OURS}
+    if options.existing is not None:
+        ours |= UNSEEN_FROM_OUTSIDE
 
     def unseen(c: Claim) -> bool:
         if options.lacks_ids:

@@ -245,7 +245,7 @@ def by_columns(
 
 
 def _by_processes(source: Source, request: dealt.Request, memory: int, jobs: int) -> dealt.Judged:
-    from maxq.harness.run.by_processes import Workers, judge_table  # numpy
+    from maxq.harness.run.process.by_processes import Workers, judge_table  # numpy
 
     with _said_if_lost(), _as_table(source) as table, processes(jobs) as pool:
         workers = Workers(pool, jobs, within(memory), source.passes.shared)

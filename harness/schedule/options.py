@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from maxq.checkers.core.api import Context
 from maxq.harness.contracts.cluster import Made
+from maxq.harness.contracts.existing import Existing
 from maxq.harness.contracts.plugins import current, layout_named
 from maxq.harness.contracts.target import (
     SHIPPED,
@@ -180,6 +181,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     later: tuple[str, ...] = ()
     changed: tuple[tuple[str, str], ...] = ()
     alone: bool = False  # at first one broker of each set runs, and no controller
+    existing: Existing | None = None  # a cluster that runs already, and is only watched
     lasted_ns: Ops = 0  # how long clients ran of a run that was asked to end early; 0: all the time
 
     @property
@@ -189,6 +191,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def topology(self) -> Topology:
+        if self.existing is not None:
+            return self.existing.topology
         return Topology(
             namesrvs=self.namesrvs,
             controllers=self.controllers,
@@ -289,7 +293,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return Context(
             settings=effective(self.settings(), self.changed),
             profile=self.profile,
-            by_hand=tuple(sorted(self.keys)),
+            by_hand=() if self.existing else tuple(sorted(self.keys)),
             ignored=self.ignored,
             files=self.files,
             timing=self.timing,
@@ -307,12 +311,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             * 1_000_000,
             has_ids=not self.lacks_ids and not self.pair,
             part=self._lasted,
-            purpose=tuple(
-                dict.fromkeys(
-                    c for w in ("", *self.workload) if self.busy(w) for c in purpose_of(w)
-                )
-            ),
+            purpose=() if self.existing else self._purpose,
         )
+
+    @property
+    def _purpose(self) -> tuple[str, ...]:
+        """The claims that it is there for."""
+        of_all = [c for w in ("", *self.workload) if self.busy(w) for c in purpose_of(w)]
+        return tuple(dict.fromkeys(of_all))
 
     @property
     def elects(self) -> bool:
@@ -419,6 +425,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def command(self) -> str:
         """The command line that repeats the run."""
+        if self.existing is not None:
+            limit = f"--time-limit {decimal(self.time_limit_ns)}s"
+            return f"maxq watch --cluster {quote(self.existing.file)} {limit}"
         words = [
             "maxq test",
             f"--env {self.environment}",

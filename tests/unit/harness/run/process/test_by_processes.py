@@ -14,9 +14,9 @@ from maxq.checkers.judgement.piecewise.memory import Memory
 from maxq.checkers.judgement.runner import check_all
 from maxq.harness.cli.main import run_cli
 from maxq.harness.experiments.worker_pool import Inline
-from maxq.harness.run import by_processes
-from maxq.harness.run.by_processes import Workers, judge_table
 from maxq.harness.run.judging import every_checker
+from maxq.harness.run.process import by_processes
+from maxq.harness.run.process.by_processes import Workers, judge_table
 from maxq.harness.run.process.workers import processes
 from maxq.histories.op import HistoryError
 from maxq.histories.parquet import files_of, open_table
