@@ -24,6 +24,7 @@ from maxq.checkers.routing.route_completeness import (
     Living,
     Welcome,
     by_broker,
+    following,
     undisturbed_replicas,
     unordered,
 )
@@ -94,13 +95,14 @@ def _returned(history: History, context: Context, beside: Beside) -> Iterator[Ju
     answers = unordered(history, sightings(history, OBSERVE_ROUTE, RouteView))
     controllers = None if pairs else controllers_of(history)
     welcome = Welcome(answers, acts, controllers, context.recovery_ns)
-    for one in undisturbed_replicas(replica_sightings(history), answers, welcome):
+    living = undisturbed_replicas(replica_sightings(history), answers, welcome)
+    # Who leads, or did so until a while ago, may not be the master any more (N6).
+    due = living if pairs else following([*living], acts, context.recovery_ns)
+    for one in due:
         node, act = one.broker.view.node, starts.get(one.span.at)
         together = act is not None and {node, *beside.get(node, ())} <= {*act.nodes}
         if act is None or not (one.due and together and node in beside):
             continue
-        if not pairs and (one.broker.view.leads or one.after.view.leads):
-            continue  # who leads may not be the master any more (N6)
         role = str(context.broker_sets[one.broker.view.set].index(node)) if pairs else ""
         why = None if one.lists(role) else _otherwise(one, act, role)
         yield "B8", (node, one.answer.view.node, one.span), why

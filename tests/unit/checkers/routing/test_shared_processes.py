@@ -32,10 +32,10 @@ class Contained(Told):
         self.begin(NEMESIS, f, f"{f}@{at}")
         self.end("info", NEMESIS, f, BOTH)
 
-    def lives(self, at: float, node: str, *, acting: bool = False) -> None:
+    def lives(self, at: float, node: str, *, acting: bool = False, leads: bool = False) -> None:
         self.now = at
         view: dict[str, Any] = {
-            "node": node, "set": node[:2], "address": f"{node}:1", "id": None, "leads": False,
+            "node": node, "set": node[:2], "address": f"{node}:1", "id": None, "leads": leads,
             "epochs": [], "end": 0, "confirmed": None, "acting": acting, "isolated": False,
         }  # fmt: skip
         self.op("ok", 9, OBSERVE_REPLICA, {"node": node}, view)
@@ -79,6 +79,25 @@ def test_who_returns_is_listed_in_its_role(listed: str, broken: tuple[str, ...])
     verdict = judge(returned(21, b1=roles))
     assert verdict.of("broken") == broken
     assert judge(returned(19, b1={"0": "b1-0:1"})).of("no occasion") == ("B8", "B14")
+
+
+@pytest.mark.parametrize(("after_s", "broken"), [(15, ()), (25, ("B8",))])
+def test_with_controllers_a_master_of_late_may_be_missing(
+    after_s: int, broken: tuple[str, ...]
+) -> None:
+    """It may not know of its successor yet."""
+    settings = {"broker:enableControllerMode": "true"}
+    r = Contained()
+    r.together(10, "kill")
+    r.together(20, "start")
+    for second in range(24, 50, 2):
+        r.table(second, b1={"0": "b1-1:1"})
+        r.lives(second + 1, "b1-1", leads=True)
+    r.lives(51, "b1-1")
+    r.table(50 + after_s, b1={"0": "b1-0:1"})
+    r.lives(51 + after_s, "b1-1")
+    context = msgspec.structs.replace(CONTEXT, settings=settings)
+    assert SharedProcesses().check(r.history, context).of("broken") == broken
 
 
 def test_who_was_started_alone_is_another_claims() -> None:
