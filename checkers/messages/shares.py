@@ -105,8 +105,8 @@ def _judge_files(
 ) -> None:
     """B10 of a broker, while another one is beyond its share; `aged`: the byte up to which its log
     got old."""
-    for a, b in pairwise(looks):
-        if not flooded.holds(b.at, b.at) or not _within(a, b, spans):
+    for number, (a, b) in enumerate(pairwise(looks), start=1):
+        if not flooded.holds(b.at, b.at) or not _within(looks, number, spans):
             continue
         case.judged["B10"] = case.judged.get("B10", 0) + 1
         moved = b.view.start > max(a.view.start, aged)
@@ -158,12 +158,14 @@ def _cleans(looks: Sequence[Look], span: Interval) -> bool:
     return moved or after_ns >= (last.view.share.first_ms + LATE_MS) * MS
 
 
-def _within(a: Look, b: Look, spans: Spans) -> bool:
-    """Whether a broker was within its share, and what it has young, between two looks."""
+def _within(looks: Sequence[Look], number: int, spans: Spans) -> bool:
+    """Whether a broker was within its share, and what it has young, between a look, by its number,
+    and the one before."""
+    a, b = looks[number - 1 : number + 1]
     span = spans.at(a.begun)
     if span is None or not span.holds(a.begun, b.at):
         return False
-    return b.at_ns < b.view.share.reserved_ms * MS and within(a, b)
+    return b.at_ns < b.view.share.reserved_ms * MS and within(looks, number)
 
 
 def _detail(a: Look, b: Look) -> dict[str, object]:

@@ -17,6 +17,9 @@ from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_DISK, DiskView, ReplicaView
 
 Look = Sighting[DiskView]
+# RocketMQ deletes ten files at a time, each 100 ms after the one before, and looks again a second
+# later at the soonest.
+DELETING_NS = 2_000_000_000
 
 
 class Begin(NamedTuple):
@@ -47,9 +50,13 @@ def most(view: DiskView) -> int:
     return int(view.share.threshold * view.share.part * view.partition)
 
 
-def within(a: Look, b: Look) -> bool:
-    """Whether a broker had no more than that at any time between two looks."""
-    return a.view.used + max(0, b.view.made - a.view.made) <= most(b.view)
+def within(looks: Sequence[Look], number: int) -> bool:
+    """Whether a broker had no more than that at any time between a look, by its number, and the one
+    before, nor shortly before that: what is decided to go then goes file by file."""
+    last = looks[number]
+    since_ns = looks[number - 1].begun_ns - DELETING_NS
+    earlier = (a.view for a in looks[:number] if a.begun_ns >= since_ns)
+    return all(a.used + max(0, last.view.made - a.made) <= most(last.view) for a in earlier)
 
 
 def may_be_new(said: Sequence[Sighting[ReplicaView]], a: Look, b: Look) -> bool:
@@ -67,9 +74,9 @@ def begins_of(history: History) -> Iterator[Begin]:
     for node, looks in looks_of(history).items():
         first = looks[0].view
         yield Begin(-1, node, first.set, first.start if first.made > most(first) else 0)
-        for a, b in pairwise(looks):
+        for number, (a, b) in enumerate(pairwise(looks), start=1):
             moved = b.view.start > a.view.start
-            if moved and (not within(a, b) or may_be_new(said, a, b)):
+            if moved and (not within(looks, number) or may_be_new(said, a, b)):
                 yield Begin(a.begun, node, first.set, b.view.start)
 
 

@@ -135,6 +135,14 @@ def test_a_file_may_go_for_another_reason(why: str) -> None:
     assert looks.says("b1-0", 300, leads=True).found == []
 
 
+def test_what_was_decided_to_go_goes_file_by_file() -> None:
+    """RocketMQ deletes one each 100 ms, also once it is within its share."""
+    looks = flooded().look("b1-0", 0, 1100).look("b1-0", 200, 1100).look("b1-0", 500, 1100)
+    assert looks.says("b1-0", 1100, leads=True).found == []
+    late = looks.look("b1-0", 600, 1100).says("b1-0", 1100, leads=True)
+    assert late.found == ["deleted-within-share"]
+
+
 def reread(looks: Looks, first: int) -> dict[str, str]:
     """The verdicts on what the last reader of queue 0 was given, from an offset on; of messages at
     offsets 0 to 9, each of 100 bytes of the log of b0."""
