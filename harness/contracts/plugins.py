@@ -215,3 +215,10 @@ def restored() -> Iterator[None]:
         yield
     finally:
         install(before)
+
+
+def with_plugins(command: str, loaded: Mapping[str, str]) -> str:
+    """A command, with the modules by which a run was given its plug-ins; `loaded` says of each where
+    it is from."""
+    origins = dict.fromkeys(loaded.values())
+    return " ".join([command, *(each for each in origins if each.startswith("--plugin "))])

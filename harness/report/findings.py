@@ -12,6 +12,7 @@ from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement import summary as words
 from maxq.checkers.judgement.digest import named
 from maxq.checkers.judgement.phrases import said
+from maxq.harness.contracts.plugins import with_plugins
 from maxq.harness.report.evidence import Evidence, Excerpt, Group, Numbered
 from maxq.harness.report.examples import of_anomaly
 from maxq.harness.report.markup import Child, Html, clean, el, join, short
@@ -28,8 +29,9 @@ START_MAX = 140  # characters of a story that is folded
 
 def commands(evidence: Evidence) -> Html:
     """How to repeat the run, and how to judge it again."""
+    had = evidence.config.get("plugins") or {}
     lines = (
-        ("repeat the run", evidence.options.repeat(evidence.run)),
+        ("repeat the run", with_plugins(evidence.options.repeat(evidence.run), had)),
         ("judge it again", f"maxq check {shlex.quote(evidence.run)}"),
         *((f"try {t.what}", t.command) for t in (evidence.to_try,) if t is not None),
     )

@@ -26,7 +26,7 @@ from maxq.checkers.judgement import runner, summary
 from maxq.checkers.judgement.digest import Row, digest, faults_in_short, known_lines
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power, power_of, power_rows
-from maxq.harness.contracts.plugins import layouts
+from maxq.harness.contracts.plugins import layouts, with_plugins
 from maxq.harness.contracts.terminal import echo, pasted
 from maxq.harness.known.naming import Naming, naming_of
 from maxq.harness.report.evidence import Evidence
@@ -138,7 +138,10 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def repeat(self) -> str:
         """The command line that repeats the run."""
-        return command_of(self.stored.config) or self.options.repeat(self.stored.path)
+        own = self.options.repeat(self.stored.path)
+        return command_of(self.stored.config) or with_plugins(
+            own, self.stored.config.get("plugins") or {}
+        )
 
     @property
     def to_try(self) -> ToTry | None:
@@ -278,7 +281,8 @@ def run_test(
             _save_failure(run, error)
             judged_early = _of_a_full_store(run, error) or _violation(run, error)
             if judged_early is None:
-                error.add_note(f"run:     {run.path}\nrepeat:  {pasted(options.repeat(run.path))}")
+                again = with_plugins(options.repeat(run.path), plugins.loaded())
+                error.add_note(f"run:     {run.path}\nrepeat:  {pasted(again)}")
                 raise
             return judged_early
         try:
@@ -431,6 +435,6 @@ def config_of(options: Options) -> dict[str, Any]:
         "kernel": platform.release(),
         "start_wall": datetime.now(UTC).isoformat(),
         "start_monotonic_ns": time.monotonic_ns(),  # node logs are stamped by the same clock
-        "repeat": options.command(),
+        "repeat": with_plugins(options.command(), plugins.loaded()),
         **({"plugins": plugins.loaded()} if plugins.loaded() else {}),
     }

@@ -43,6 +43,7 @@ class ContainerArena(PairArena):
         self.containers = {one.name: one for one in containers(self.nodes.values())}
         self.unlisted = set[str]()  # brokers that are in no container's file
         self.answers: list[tuple[str, int]] = []  # to additions and removals: whose, and the code
+        self.unanswered = 0  # of those
         self._squatter: SimLoop | None = None
 
     # Processes.
@@ -102,6 +103,7 @@ class ContainerArena(PairArena):
         self.ask(self._asked(broker, RequestCode.REMOVE_BROKER, to_ext(request)))
 
     async def _asked(self, broker: str, code: RequestCode, ext: dict[str, str]) -> None:
+        self.unanswered += 1
         container = self.containers[self.nodes[broker].container]
         async with asyncio.TaskGroup() as group:
             pool = Pool(group)
@@ -111,6 +113,7 @@ class ContainerArena(PairArena):
                 self.answers.append((broker, answer.code))
             except (OSError, TimeoutError):
                 self.answers.append((broker, -1))
+            self.unanswered -= 1
             pool.close()
 
     def add_all(self) -> None:

@@ -14,7 +14,7 @@ from maxq.harness.known.detectors import broker, per_broker
 from maxq.harness.known.pairs import pair_detectors as d
 from maxq.harness.known.pairs.pair_detectors import namesrv, per_namesrv
 
-ONE_A_PROCESS = "each broker has a process, and a connection, of its own"
+ONE_A_PROCESS = "no observer sees which brokers share a connection"
 ESCAPES = "remote escape is on in all runs"
 NO_POP = "no client pops here"
 

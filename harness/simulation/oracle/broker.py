@@ -55,6 +55,7 @@ class BrokerView:
         self._store = node._store
         self._ran = False
         self._log: CommitLog = node._store._log
+        self._facts_of_store.log = self._log
         self._log_size = config.mapped_file_size_commit_log
         self.digest = LogDigest(self._read)
         self.epochs: Epochs = ()
@@ -181,7 +182,7 @@ class BrokerView:
             self._cuts = log._cuts
             digest.cut(log.end)
         digest.grow(log.end)
-        self._facts_of_store.end = log.end
+        self._facts_of_store.seen = log.end
 
     def _relabelled(self, epochs: Epochs) -> None:
         self.epochs = epochs

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from maxq.harness.simulation.oracle.log import LogDigest, Prefix
+from maxq.reference.broker.store.commit_log import CommitLog
 from maxq.reference.wire.ha import EpochStart
 
 LOG_AGREEMENT = "log-agreement"
@@ -49,7 +50,14 @@ class StoreFacts:
     root: str
     broker_set: str
     broker_id: int = 0  # 0: none won yet
-    end: int = 0  # of its log, as last seen
+    seen: int = 0  # the end of its log, as last seen
+    log: CommitLog | None = None  # of the process that had it last, unless that lost its power
+
+    @property
+    def end(self) -> int:
+        """The end of its log. What a process wrote in the step in which it was killed is there, and
+        was not seen."""
+        return self.seen if self.log is None else max(self.seen, self.log.end)
 
 
 @dataclass(slots=True)
@@ -136,8 +144,10 @@ class Facts:
     def lost_power(self, machine: str) -> None:
         """Whoever answers before it syncs promised nothing that outlasts this."""
         for (name, _), store in self.stores.items():
-            if name == machine and not self.synced.get(machine, False):
-                self.set_of(store.broker_set).lossy = True
+            if name == machine:
+                store.log = None
+                if not self.synced.get(machine, False):
+                    self.set_of(store.broker_set).lossy = True
 
     # Masters and what they promise.
 
