@@ -23,13 +23,15 @@ from maxq.harness.cli.stored_runs import explained, with_fixes
 from maxq.harness.contracts.target import SHIPPED, spoken
 from maxq.harness.contracts.target import plan as plan_of
 from maxq.harness.contracts.terminal import echo, pasted
+from maxq.harness.environments.choose import SIMULATED
 from maxq.harness.run import doctor, stored_run
-from maxq.harness.run.execute import make_target, planned
+from maxq.harness.run.execute import capabilities_of, make_target, planned
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.schedule.format import seconds
 from maxq.harness.schedule.options import Options
 from maxq.harness.schedule.outlook import in_order, whom
 from maxq.harness.targets.changes import said
+from maxq.nemeses.catalogue import needs_of
 
 EPILOG = """
 \b
@@ -130,4 +132,10 @@ def resolved(given: dict[str, Any], place: doctor.Place, *, lasting: bool = Fals
     """Options as asked for, with stand-ins for what the environment cannot do; or a usage error."""
     with usage():
         options = asked.options_from(given, place, lasting=lasting)
-    return doctor.with_stand_ins(options, place, doctor.aloud)
+    options = doctor.with_stand_ins(options, place, doctor.aloud)
+    for name in () if options.scripted else options.nemesis:
+        if needs_of([name]) - capabilities_of(options.environment):
+            raise click.UsageError(
+                f"--env {options.environment} cannot do {name} here; --env {SIMULATED} can"
+            )
+    return options

@@ -13,12 +13,12 @@ from maxq.harness.client.node_settings import settings_of
 from maxq.harness.client.observer import Observer
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, runtime_info
 from maxq.harness.contracts.environment import Role
-from maxq.harness.contracts.error_classes import error_words
+from maxq.harness.contracts.error_classes import plain
 from maxq.harness.contracts.existing import BrokerMember, ClusterFileError, Existing, Member
 from maxq.harness.contracts.outcome import Fail
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Pool
-from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext
 from maxq.reference.wire.node_headers import MetadataResponse
@@ -54,6 +54,7 @@ async def discover(dial: Dial, namesrvs: Sequence[str], name: str = "") -> Found
     Raises:
         ClusterFileError: no name server answers, or which cluster is meant is open.
     """
+    namesrvs = list(dict.fromkeys(namesrvs))
     async with probing(dial) as pool:
         cluster, listed = await _listed(pool, namesrvs, name)
         addresses = [a for ids in listed.sets.values() for a in ids.values()]
@@ -77,16 +78,15 @@ async def discover(dial: Dial, namesrvs: Sequence[str], name: str = "") -> Found
 
 async def _listed(pool: Pool, namesrvs: Sequence[str], name: str) -> tuple[str, _Listed]:
     """Which cluster it is, and its brokers."""
-    request = Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
     tables: list[ClusterInfo] = []
     lines: list[tuple[str, str]] = []
     for at in namesrvs:
         try:
-            answer = await pool.call(at, request, timeout_s=PROBE_TIMEOUT_S)
+            answer = await _answer(pool, at, RequestCode.GET_BROKER_CLUSTER_INFO)
             tables.append(ClusterInfo.from_json(answer.body))
-            lines.append((at, f"knows {len(tables[-1].broker_addr_table)} broker sets"))
+            lines.append((at, f"broker sets: {len(tables[-1].broker_addr_table)}"))
         except (OSError, RemoteProtocolError) as error:
-            lines.append((at, f"no answer: {' '.join(error_words(error))}"))
+            lines.append((at, _no_answer(error)))
     clusters = {data.cluster or "" for t in tables for data in t.broker_addr_table.values()}
     if not tables:
         raise ClusterFileError("no name server answers: " + "; ".join(f"{a} {w}" for a, w in lines))
@@ -119,13 +119,12 @@ async def _controllers(
     found = list(dict.fromkeys(asked))
     lines = []
     for at in found:
-        request = Frame(code=RequestCode.CONTROLLER_GET_METADATA_INFO, ext={})
         try:
-            answer = await pool.call(at, request, timeout_s=PROBE_TIMEOUT_S)
+            answer = await _answer(pool, at, RequestCode.CONTROLLER_GET_METADATA_INFO)
             leader = from_ext(MetadataResponse, answer.ext).controller_leader_address
             lines.append((at, "leads" if leader == at else f"says that {leader or 'nobody'} leads"))
         except (OSError, RemoteProtocolError) as error:
-            lines.append((at, f"no answer: {' '.join(error_words(error))}"))
+            lines.append((at, _no_answer(error)))
     return found, lines
 
 
@@ -145,12 +144,24 @@ async def _replicas(
     raise ClusterFileError(f"no controller that leads answers, of {said}: who has which id is open")
 
 
+async def _answer(pool: Pool, address: str, code: int) -> Frame:
+    """A good answer. Raises OSError, RemoteProtocolError: there is none, or a refusal."""
+    answer = await pool.call(address, Frame(code=code, ext={}), timeout_s=PROBE_TIMEOUT_S)
+    if answer.code != ResponseCode.SUCCESS:
+        raise RemoteProtocolError(f"refused with code {answer.code}: {answer.remark or ''}")
+    return answer
+
+
+def _no_answer(error: Exception) -> str:
+    return f"no answer: {plain(str(error))}"
+
+
 async def _said(pool: Pool, address: str) -> str:
     """What a broker says it is."""
     try:
         info = await runtime_info(pool, address)
     except (OSError, RemoteProtocolError) as error:
-        return f"no answer: {' '.join(error_words(error))}"
+        return f"{address}, {_no_answer(error)}"
     release = info.get(RELEASE, "a release that it does not name")
     return f"{address}, {'Max-Q' if OURS in info else release}"
 

@@ -30,7 +30,7 @@ from maxq.harness.contracts.target import Node, Topology
 
 NODES_MAX = 255
 BYTES_MAX = 1 << 20
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Name = Annotated[str, Meta(pattern=r"^[^\s:/]{1,140}$")]
 Address = Annotated[str, Meta(pattern=r"^[^\s:]{1,253}:[0-9]{1,5}$")]
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 

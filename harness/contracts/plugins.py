@@ -218,7 +218,11 @@ def restored() -> Iterator[None]:
 
 
 def with_plugins(command: str, loaded: Mapping[str, str]) -> str:
-    """A command, with the modules by which a run was given its plug-ins; `loaded` says of each where
-    it is from."""
+    """A command, with the modules by which a run was given its plug-ins.
+
+    Args:
+        command: of the run.
+        loaded: where each plug-in is from.
+    """
     origins = dict.fromkeys(loaded.values())
     return " ".join([command, *(each for each in origins if each.startswith("--plugin "))])

@@ -50,8 +50,11 @@ READ = {*DEFAULTS, f"broker:{REGISTRATION}"} | {
 }
 
 
-async def asked_of(existing: Existing, limit_ns: int, dial: Dial = loop_dial) -> Options:
-    """How a cluster is set up, by its nodes' own answers, as the options of a run."""
+async def asked_of(
+    existing: Existing, limit_ns: int, dial: Dial = loop_dial
+) -> tuple[Options, str]:
+    """How a cluster is set up, by its nodes' own answers, as the options of a run; and of which
+    release the first broker that answers says it is."""
     keys: dict[str, str] = {}
     release = ""
     async with probing(dial) as pool:
@@ -66,12 +69,13 @@ async def asked_of(existing: Existing, limit_ns: int, dial: Dial = loop_dial) ->
                     continue
                 release = REFERENCE if "maxq.role" in info else info.get(RELEASE, "")
     topology = existing.topology
-    return Options(
+    options = Options(
         environment=ATTACHED, seed=0, target=_target(release), workload=(), nemesis=(NO_FAULT,),
         time_limit_ns=limit_ns, rate=0, concurrency=0, namesrvs=topology.namesrvs,
         controllers=topology.controllers, broker_sets=topology.broker_sets,
         replicas=topology.replicas, profile=SHIPPED, timing="stock", keys=keys, existing=existing,
     )  # fmt: skip
+    return options, release
 
 
 def _keys(node: Node, found: Mapping[str, str], *, pair: bool) -> dict[str, str]:
@@ -182,9 +186,9 @@ def watch(
     run = RunStore(root.resolve()).create("watch", datetime.now(UTC))
 
     async def main() -> None:
-        options = await asked_of(existing, limit_ns)
+        options, release = await asked_of(existing, limit_ns)
         run.save_config(config_of(options))
-        for line in _set(options):
+        for line in _set(options, release):
             say(line)
         with interruptible(stop, say):
             await watched(options, existing, run, stop, say)
@@ -196,9 +200,12 @@ def watch(
         return judged.with_report()
 
 
-def _set(options: Options) -> Iterator[str]:
-    """What nodes say they are set to, as far as it decides what is promised."""
+def _set(options: Options, release: str) -> Iterator[str]:
+    """What nodes say they are, and are set to, as far as it decides what is promised."""
     nodes = len(options.topology.nodes)
+    if options.target == PREFIX + LATEST:
+        said = release or "a release that they do not name"
+        yield f"they run {said}, which Max-Q does not know: read as if it were the newest release"
     mode = "masters and slaves by their settings" if options.pair else "with controllers"
     yield f"watching {nodes} nodes of {options.running}, {mode}; nothing is sent but questions"
     effective = options.context().settings or {}

@@ -15,7 +15,7 @@ from spread_layout import SPREAD
 
 from maxq.checkers.core.claims import BY_ID
 from maxq.harness.cli.main import run_cli
-from maxq.harness.contracts.plugins import TargetKind, current, layouts, restored
+from maxq.harness.contracts.plugins import TargetKind, current, layouts, restored, with_plugins
 from maxq.harness.run import judging, plugins
 from maxq.harness.run.plugins import PluginError, load, loaded, register
 from maxq.harness.run.run_plan import workloads
@@ -171,3 +171,9 @@ def test_list_layouts_has_those_of_plugins(capsys: pytest.CaptureFixture[str]) -
     assert run_cli(["list", "layouts", "--plugin", "spread_layout"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names == ["crossed-2", "crossed-3", "mixed", "one", "spread"]
+
+
+def test_a_command_that_repeats_a_run_names_the_modules_once_and_no_distribution() -> None:
+    loaded = {"workload a": "--plugin mine", "nemesis b": "--plugin mine", "layout c": "wheel 1.0"}
+    assert with_plugins("maxq test", loaded) == "maxq test --plugin mine"
+    assert with_plugins("maxq test", {}) == "maxq test"
