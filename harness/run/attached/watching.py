@@ -210,5 +210,5 @@ def _set(options: Options, release: str) -> Iterator[str]:
     yield f"watching {nodes} nodes of {options.running}, {mode}; nothing is sent but questions"
     effective = options.context().settings or {}
     own = [f"{key.partition(':')[2]}={value}" for key, value in sorted(effective.items())
-           if value != DEFAULTS.get(key, value)]  # fmt: skip
+           if value != DEFAULTS.get(key, value) and (options.pair or key != OF_PAIRS)]  # fmt: skip
     yield f"set beside RocketMQ's defaults: {', '.join(own) or 'nothing that a claim depends on'}"
