@@ -26,6 +26,7 @@ from maxq.harness.experiments.simulate import SeedResult, run_seed
 from maxq.harness.run import provenance
 from maxq.harness.run.replay import Rate
 from maxq.harness.schedule.options import MODES
+from maxq.harness.schedule.shares import FLOOD
 from maxq.harness.simulation.oracle.oracle import BROKE
 from maxq.histories.fault_facts import FAIL_STORE, REMOVE_BROKER
 from maxq.reference import mutants
@@ -39,6 +40,7 @@ LIVENESS = frozenset(c.id for c in CLAIMS if c.checker in (Availability.name, Se
 KEPT = ("seed", "valid", "found", "oracle", "error", "reached", "source", "cpu_s")
 SURVIVORS = ("never reached", "reached without effect", "unseen")
 WANTED = 0.9
+OF_SHARES = ("B9", "B10")  # the claims that need one broker set to be flooded
 IN_CONTAINERS = ("crossed-2", "crossed-3")  # by turns, of the family's mutants
 
 
@@ -230,10 +232,12 @@ class MutantCampaign:
 def run_trial(trial: Trial) -> SeedResult:
     """Run a seed of a mutant."""
     job, seed = trial
-    if mutants.about(job.mutant).family == mutants.CONTAINED:
+    about = mutants.about(job.mutant)
+    if about.family == mutants.CONTAINED:
+        floods = (FLOOD,) if about.claim in OF_SHARES else ()
         return run_seed(
             seed, mutant=job.mutant, pairs=True, layout=IN_CONTAINERS[seed % len(IN_CONTAINERS)],
-            also=("containers",), beside=(REMOVE_BROKER, FAIL_STORE),
+            also=("containers", *floods), beside=(REMOVE_BROKER, FAIL_STORE),
         )  # fmt: skip
     return run_seed(seed, mutant=job.mutant, pairs=_in_pair(job.mutant))
 

@@ -23,7 +23,7 @@ from maxq.harness.sampling.faults import NESTED, OVER_AT_ONCE, RETURNS, Fault
 from maxq.harness.sampling.late_topics import keys_of
 from maxq.harness.sampling.nested_faults import NestedFaults
 from maxq.harness.sampling.returns import AROUND, Returns
-from maxq.harness.sampling.rounds import rounds_of
+from maxq.harness.sampling.rounds import TURNS, rounds_of
 from maxq.harness.schedule.format import (
     EVERYBODY,
     READ,
@@ -48,6 +48,7 @@ from maxq.harness.schedule.options import (
     SPARES,
     TRANSACTIONS,
 )
+from maxq.harness.schedule.shares import FLOOD, READ_LATE
 from maxq.histories.fault_facts import KILL, TRIM
 from maxq.nemeses.catalogue import registered
 from maxq.nemeses.kind import Drawing
@@ -57,6 +58,9 @@ RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 60}  # operations 
 PHASE_MS = (3_000, 60_000)
 SATURATED_MS = 8_000  # the longest that a cluster is saturated: after that it is only slow
 ALSO_RATE = 5.0  # turns a second of a workload that runs beside the drawn ones
+ALSO_RATES = {FLOOD: TURNS[FLOOD]}
+# Where brokers have a share of a disk, the files of queues are a large part of it in some runs.
+LARGE_QUEUES, LARGE_KEYS = 50, {"broker:mappedFileSizeConsumeQueue": "400000"}
 APART_S = 20.0  # between two rounds of a fault that is beside those of the factors
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 # Of a run whose topics but the first are made by sending: how many there are, and how many of a
@@ -167,10 +171,13 @@ def draw(
     bounds = bounds or Bounds()
     draws = Keyed(f"schedule/{seed}")
     length = length_ms or draws.between(*LENGTH_MS, "length")
+    row = _flooded(row) if FLOOD in also else row
     options = options_of(row)
     more = [name for name in dict.fromkeys(also) if name not in options["workload"]]
     options["workload"] = [*options["workload"], *more]
     options |= _laid_out(layout, options)
+    if FLOOD in also and draws.chance(LARGE_QUEUES, "large files of queues"):
+        options["keys"] = {**options["keys"], **LARGE_KEYS}
     nodes = plan(_topology(options))
     sets = len({n.broker_set for n in nodes} - {""})
     return Schedule(
@@ -178,7 +185,13 @@ def draw(
             name=f"drawn {seed}", length=length / 1000, seed=seed, options=options, factors=row
         ),
         loads=tuple(
-            Load(id=name, until=length / 1000, rate=ALSO_RATE, f=TURN, workload=name)
+            Load(
+                id=name,
+                until=length / 1000,
+                rate=ALSO_RATES.get(name, ALSO_RATE),
+                f=TURN,
+                workload=name,
+            )
             for name in more
         ),
         calls=tuple(_calls(draws, row, length, sets=sets, rates=bounds.rates)),
@@ -188,6 +201,12 @@ def draw(
             *_beside(seed, nodes, length, beside),
         ),
     )
+
+
+def _flooded(row: Row) -> Row:
+    """The same, without the workloads whose messages a flood may have deleted."""
+    left = [name for name in row["workload"].split("+") if name not in READ_LATE]
+    return {**row, "workload": "+".join(left) or "queue"}
 
 
 def _laid_out(layout: str, options: dict[str, Any]) -> dict[str, Any]:

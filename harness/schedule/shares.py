@@ -13,6 +13,8 @@ from maxq.histories.observed import Share
 from maxq.reference.java_keys import keys_of
 
 FLOOD = "flood"  # the workload
+# Not beside it: their messages may be deleted before they are read.
+READ_LATE = ("delayed", "delayed-alone", "ordered", "transactions")
 SHARE_BYTES = 4 << 20
 COUNT, QUOTA = "broker:replicasPerDiskPartition", "broker:quotaPercentForDiskPartition"
 SHARES = {COUNT, QUOTA}

@@ -28,7 +28,7 @@ from maxq.harness.schedule.options import (
     TOGETHER,
     Options,
 )
-from maxq.harness.schedule.shares import FLOOD, SHARES, share_of
+from maxq.harness.schedule.shares import FLOOD, READ_LATE, SHARES, share_of
 from maxq.harness.targets.cluster_files import Described, Mode, describe
 from maxq.harness.targets.known_keys import NEWEST, why_overlooked
 from maxq.harness.targets.reference import OF_PAIRS, PROFILES
@@ -52,7 +52,6 @@ COUNTS = ("controllers", "namesrvs", "broker_sets", "replicas", "learners")
 OF_CONTAINERS = (REMOVE_BROKER, FAIL_STORE)  # faults of one of several brokers in a process
 OF_LAYOUTS = frozenset(("broker_sets", "replicas"))  # that a layout says
 # Workloads whose messages wait at brokers, so that a flood must not come to the same ones.
-READ_LATE = ("delayed", "delayed-alone", "ordered", "transactions")
 # Faults of one broker, of which a container cannot restart one alone.
 NOT_IN_CONTAINERS = ("replace-release", "change-settings")
 FILES = tuple(f"{role.value}_conf" for role in Role)  # the options that name files of settings
