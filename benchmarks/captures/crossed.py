@@ -113,8 +113,9 @@ class Crossed:
     def broker(self, broker_set: str, broker_id: int, port: int, data: str) -> dict[str, object]:
         """The settings of a broker in a container on a machine with that folder of data."""
         node = Node(
-            name=f"{broker_set}-{broker_id}", role=Role.BROKER, port=port, broker_set=broker_set
-        )
+            name=f"{broker_set}-{broker_id}", role=Role.BROKER, port=port, broker_set=broker_set,
+            replica=broker_id,
+        )  # fmt: skip
         names = {f"n{i}": machine_address(i + 1) for i in range(self._settings.topology.namesrvs)}
         lines = properties(node, self._settings, names, data)
         root = f"{data}/store-{broker_set}-{broker_id}"

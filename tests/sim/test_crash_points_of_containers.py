@@ -16,7 +16,7 @@ from maxq.reference.container.server import Container
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 SAMPLE = 10  # crashes of a flow; `python -m benchmarks.crash_points --mode container` has them all
 POINTS_MIN = {  # a flow of fewer points was not watched
-    "container-start": 150, "container-add-new": 50, "container-add-old": 50,
+    "container-start": 150, "container-add-new": 50, "container-add-old": 40,
     "container-add-refused": 12, "container-remove": 12, "container-retention": 30,
     "container-escape-delayed": 15, "container-escape-half": 80,
 }  # fmt: skip
