@@ -387,9 +387,13 @@ async def connect(
     """Open a connection to ``host:port``; without `bounds` it has its own.
 
     Raises:
-        NotSent: refused, unreachable, or not connected in time.
+        NotSent: refused, unreachable, or not connected in time; or no address. Addresses come from
+            others, and a master's may be gone since it was looked at: neither breaks who asks.
     """
-    host, port = split_address(address)
+    try:
+        host, port = split_address(address)
+    except ValueError as error:
+        raise NotSent(str(error)) from None
     connection = Connection(group, handler, bounds or Bounds())
     try:
         async with asyncio.timeout(timeout_s):

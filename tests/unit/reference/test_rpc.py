@@ -5,12 +5,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from maxq.reference.__main__ import make_node
 from maxq.reference.config import ConfigError, ControllerConfig
 from maxq.reference.host import RealHost
 from maxq.reference.node import describe, is_our_bug
 from maxq.reference.records import InvariantViolation
+from maxq.reference.rpc import NotSent, Pool, split_address
 from maxq.reference.wire.frame import Frame
 
 
@@ -63,3 +66,27 @@ def test_an_answer_keeps_the_serialization_of_its_request() -> None:
     request = Frame(code=1, opaque=7)
     answer = request.answer(3, "no")
     assert (answer.opaque, answer.serialize, answer.is_response) == (7, request.serialize, True)
+
+
+def told_no_address(text: str) -> bool:
+    try:
+        split_address(text)
+    except ValueError:
+        return True
+    return False
+
+
+@given(address=st.one_of(st.just(""), st.text(max_size=20)).filter(told_no_address))
+def test_a_call_to_what_is_no_address_is_not_sent(address: str) -> None:
+    """A master's address is empty once it is gone, which who asks it may notice too late."""
+
+    async def ask() -> None:
+        async with asyncio.TaskGroup() as group:
+            pool = Pool(group)
+            try:
+                with pytest.raises(NotSent, match="not an address"):
+                    await pool.call(address, Frame(code=28), timeout_s=1)
+            finally:
+                pool.close()
+
+    asyncio.run(ask())
