@@ -83,6 +83,14 @@ def test_a_container_dies_and_nothing_that_was_acknowledged_does(tmp_path: Path)
     assert len([*gaps(one.keeps, judged.results)]) == len(one.keeps.gaps)
 
 
+@pytest.mark.parametrize("name", ["killed_containers_are_unlisted", "escaped_outlives_power_loss"])
+def test_other_scenarios_of_containers_are_kept(tmp_path: Path, name: str) -> None:
+    one = kept_scenario_of(name)
+    assert one is not None
+    judged = run_kept(one, tmp_path, environment="simulated")
+    assert [*misses(one.keeps, judged.results)] == []
+
+
 @pytest.mark.parametrize(("layout", "mode"), [("crossed-2", "pair"), ("crossed-3", "controllers")])
 def test_brokers_keep_to_their_share_while_one_set_is_flooded(
     tmp_path: Path, layout: str, mode: str
