@@ -1,7 +1,7 @@
 """Do both ways to judge a history say the same? Run as ``python -m benchmarks.columns``.
 
 Each history is judged with every operation held, and then by columns, which never hold it
-(``maxq check --engine columns``): in batches of 7 and 1,000 rows, in one, and, where it is short,
+(``maxq check``): in batches of 7 and 1,000 rows, in one, and, where it is short,
 of one row each; so a batch ends between an invocation and its completion, wherever it is. Once more
 with every value in a text that is not ours, with spaces and an escape, which takes the slow way.
 And in batches that begin, or end, with each operation that something was found by, its rows dealt

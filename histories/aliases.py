@@ -36,6 +36,8 @@ SCHEDULES: Mapping[str, str] = {
     "last_member_moves": "last_member_changes_address",
     "places_lost_at_election": "consumer_offsets_lost_at_election",
 }
+# Of what `maxq check --engine` takes: `local` is an environment as well.
+ENGINES: Mapping[str, str] = {"columns": "here", "local": "here"}
 _NAMES: Mapping[str, str] = {
     **ACTS, **OPERATIONS, **FAULTS, **EFFECTS, **ANOMALIES, **OPTIONS, **SCHEDULES,
 }  # fmt: skip

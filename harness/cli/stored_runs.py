@@ -1,7 +1,7 @@
 """Commands on histories that are stored: ``maxq check`` and ``maxq export``."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 import click
 import msgspec
 
-from maxq.checkers.judgement.runner import check_all
 from maxq.harness.cli.given.asked import flat
 from maxq.harness.cli.given.budget import Budget, BudgetType, MemoryType
 from maxq.harness.cli.given.param_types import (
@@ -26,11 +25,12 @@ from maxq.harness.cli.given.ticker import Ticker
 from maxq.harness.cli.histories.known_models import consistency_models, known_models
 from maxq.harness.cli.show import described, show, without
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.run import judging, piecewise, rejudge, stored_run
+from maxq.harness.run import piecewise, rejudge, stored_run
 from maxq.harness.run.process.passes import Passes
 from maxq.harness.run.rejudge import FORMATS, JudgedFile, stored_history
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged
+from maxq.histories import aliases
 from maxq.histories.lines.foreign import FORMATS as FOREIGN
 from maxq.histories.op import HistoryError
 from maxq.histories.store import StoredRun, is_run, is_table, write_whole
@@ -38,7 +38,7 @@ from maxq.spark_checkers.masters import LOCAL, wrong
 from maxq.spark_checkers.session import need, unheard
 
 FIRST_S = 3.0  # from then on a judgement says how far it is
-LOCAL_ENGINE, COLUMNS, SPARK = ENGINES = ("local", "columns", "spark")
+HERE, SPARK = ENGINES = ("here", "spark")
 ELLE_JSON = "elle-json"  # a format of elle-cli's, for --model
 
 
@@ -66,10 +66,9 @@ Examples:
 @TRUNCATED
 @click.option(
     "--engine",
-    type=Name(ENGINES),
+    type=Name(ENGINES, older=aliases.ENGINES),
     default=None,
-    help="columns, the default; local, with every operation in memory; spark, for histories too "
-    "big for this machine",
+    help="here, the default: on this machine; spark, for histories that take it too long",
 )
 @click.option(
     "--master",
@@ -81,15 +80,15 @@ Examples:
     "--memory",
     type=MemoryType(),
     default=None,
-    help="how much memory --engine columns may take, such as 2GB; longer histories wait in files "
-    "in TMPDIR",
+    help="how much memory judging here may take, such as 2GB; longer histories wait in files in "
+    "TMPDIR",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="worker processes of --engine columns; each may take --memory",
+    help="how many processes judge here; each may take --memory",
 )
 @click.option(
     "--debug", is_flag=True, help="print what Spark wrote as well, and the traces of a failure"
@@ -191,18 +190,13 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     for name in ("elle_cli", "independent", "initial", "ignore"):
         if given[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model")
-    engine, judges = given["engine"], _judges(given)
-    named = flat(given["workload"])
+    judge, named = _judge_of(given), flat(given["workload"])
     judged: Judged | JudgedFile
     if run.is_dir() and not is_table(run):
-        whole = [f"--{name}" for name in ("power", "explain") if given[name]]
-        if whole and engine not in (None, LOCAL_ENGINE):
-            raise click.UsageError(f"{whole[0]} is for --engine local, which holds the history")
         if named and is_run(run):
             raise click.UsageError("--workload is for files: a run's folder says what it was")
-        engine = engine or (LOCAL_ENGINE if whole else _engine_for(run))
-        judge = _judge_of(engine, judges, given)
-        judged = _check_run(run, judge, allow_truncated=allow_truncated, power=given["power"])
+        more = [name for name in ("power", "explain") if given[name]]
+        judged = _check_run(run, judge, allow_truncated=allow_truncated, more=more)
     else:
         if given["power"]:
             raise click.UsageError("--power is for a run's folder, which has its settings")
@@ -210,8 +204,6 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
             raise click.UsageError(
                 f"--workload is needed for a file or a table: {', '.join(workloads())}"
             )
-        needed = piecewise.need_all(rejudge.checkers_for(named))
-        judge = _judge_of(engine or (LOCAL_ENGINE if needed else COLUMNS), judges, given)
         judged = _check_file(run, named, judge, allow_truncated=allow_truncated)
     judged = msgspec.structs.replace(judged, fail_on=given["fail_on"] or "")
     written = _write_minimal(judged, given["minimal"], named) if given["minimal"] else []
@@ -286,52 +278,31 @@ def with_fixes(judged: Judged, tries: int, base_image: str = "") -> Judged:
     return judged.with_report()
 
 
-def _engine_for(run: Path) -> str:
-    """By which engine a run is judged where none is named."""
-    try:
-        checkers = judging.checkers_of(stored_run.options_of_folder(run))
-    except HistoryError:  # whoever reads its history says what is wrong
-        return COLUMNS
-    return LOCAL_ENGINE if piecewise.need_all(checkers) else COLUMNS
-
-
-def _judges(given: dict[str, Any]) -> dict[str, piecewise.JudgeSource]:
-    """Who judges a history in pieces, as the options say."""
+def _judge_of(given: dict[str, Any]) -> piecewise.JudgeSource:
+    """Who judges a history, as the options say."""
     if why := wrong(given["master"]):
         raise click.UsageError(f"--master: {why}")
-    if given["engine"] == SPARK:
-        need(given["master"])  # before a journal is read for it
+    if given["engine"] != SPARK:
+        return partial(piecewise.by_columns, memory=given["memory"] or 0, jobs=given["jobs"])
+    if given["memory"] or given["jobs"] > 1:
+        name = "memory" if given["memory"] else "jobs"
+        raise click.UsageError(f"--{name} is for judging here: leave it out, or --engine spark")
+    need(given["master"])  # before a journal is read for it
     words = partial(echo, err=True) if given["debug"] else unheard
-    return {
-        COLUMNS: partial(piecewise.by_columns, memory=given["memory"] or 0, jobs=given["jobs"]),
-        SPARK: partial(piecewise.on_spark, master=given["master"], words=words),
-    }
-
-
-def _judge_of(
-    engine: str, judges: dict[str, piecewise.JudgeSource], given: dict[str, Any]
-) -> piecewise.JudgeSource | None:
-    """Who judges; None: a history is held whole."""
-    if given["memory"] and engine != COLUMNS:
-        raise click.UsageError(f"--memory is for --engine columns, and this is {engine}")
-    if given["jobs"] > 1 and engine != COLUMNS:
-        raise click.UsageError(f"--jobs is for --engine columns, and this is {engine}")
-    return judges.get(engine)
+    return partial(piecewise.on_spark, master=given["master"], words=words)
 
 
 def _check_run(
-    run: Path, judge: piecewise.JudgeSource | None, *, allow_truncated: bool, power: bool
+    run: Path, judge: piecewise.JudgeSource, *, allow_truncated: bool, more: Collection[str]
 ) -> Judged:
+    """Judge a run; `more`: its `power`, or to `explain` it later, which take all operations."""
     with stored_run.held(run.resolve()) as ended:
-        if judge is not None:
-            passes = Passes()
-            with Ticker(passes.line, first_s=FIRST_S):
-                judged = piecewise.judge_run(
-                    run, judge, allow_truncated=allow_truncated, passes=passes
-                )
-        else:
-            judged = stored_run.judge_stored(run, allow_truncated=allow_truncated)
-        judged = judged.with_power() if power else judged
+        passes = Passes()
+        with Ticker(passes.line, first_s=FIRST_S):
+            judged = piecewise.judge_run(run, judge, allow_truncated=allow_truncated, passes=passes)
+        if "power" in more or ("explain" in more and judged.results.findings):
+            judged = judged.with_all_operations(allow_truncated=allow_truncated)
+        judged = judged.with_power() if "power" in more else judged
         judged = judged.with_counterexamples()
         found = judged.stored.report
         _say_state(judged.stored)
@@ -367,20 +338,9 @@ def _say_state(stored: StoredRun) -> None:
 
 
 def _check_file(
-    path: Path,
-    named: Sequence[str],
-    judge: piecewise.JudgeSource | None,
-    *,
-    allow_truncated: bool,
+    path: Path, named: Sequence[str], judge: piecewise.JudgeSource, *, allow_truncated: bool
 ) -> JudgedFile:
     checkers, context = rejudge.checkers_for(named), rejudge.CONTEXT
-    if judge is None:
-        with rejudge.unpacked(path) as plain:
-            stored = rejudge.open_file(plain, allow_truncated=allow_truncated)
-        stored = msgspec.structs.replace(stored, path=path)
-        _say_assumed(stored, rejudge.concurrency_of(stored.history))
-        found = rejudge.judged_file(stored, check_all(stored.history, checkers, context), named)
-        return found.with_counterexamples(checkers)
     with (
         rejudge.unpacked(path) as plain,
         piecewise.source_of(plain, allow_truncated=allow_truncated) as source,

@@ -1,8 +1,11 @@
-"""Judging a stored history that is not held in memory: by columns, or on Spark.
+"""Judging a stored history, which is not held in memory: by columns, or on Spark.
 
-The verdicts are the same. A table is read in pieces. Of a journal, and of a history of Jepsen, the
-rows are spooled first, without their operations. A run's table is taken for its journal only while
-that is as it was recorded: the journal is what happened.
+The verdicts are the same. Only for a checker of a plug-in that can judge nothing less, all of the
+operations are held (`_held`).
+
+A table is read in pieces. Of a journal, and of a history of Jepsen, the rows are spooled first,
+without their operations. A run's table is taken for its journal only while that is as it was
+recorded: the journal is what happened.
 """
 
 import tempfile
@@ -17,10 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from maxq.checkers.availability.recovery import recoveries
 from maxq.checkers.core.api import Checker, Context
 from maxq.checkers.core.keyed import Keyed
 from maxq.checkers.judgement.piecewise import dealt
+from maxq.checkers.judgement.runner import check_all
 from maxq.harness.contracts.plugins import current
+from maxq.harness.contracts.terminal import echo
 from maxq.harness.run.judging import checkers_of, context_of
 from maxq.harness.run.process.memory import within
 from maxq.harness.run.process.passes import Passes
@@ -28,7 +34,7 @@ from maxq.harness.run.process.room import is_full
 from maxq.harness.run.process.workers import processes
 from maxq.harness.run.rejudge import unknown_suffix
 from maxq.harness.run.stored_run import Judged, options_of
-from maxq.histories.history import History
+from maxq.histories.history import History, PartHistory
 from maxq.histories.jsonl import ReadReport
 from maxq.histories.lines.whole_table import order_of
 from maxq.histories.op import HistoryError
@@ -43,7 +49,7 @@ from maxq.histories.parquet import (
     run_id_of,
 )
 from maxq.histories.store import JOURNAL, open_part, unrecorded, whole_table
-from maxq.histories.tables import EVENTS
+from maxq.histories.tables import EVENTS, Values
 from maxq.spark_checkers import session
 
 if TYPE_CHECKING:
@@ -125,6 +131,19 @@ def need_all(checkers: Sequence[Checker]) -> list[str]:
     """The checkers, of plug-ins, that judge nothing but a history in memory, by name."""
     own = {kind.checker.name for kind in current().checkers.values()}
     return [c.name for c in checkers if c.name in own and not isinstance(c, Keyed)]
+
+
+def _said(whole: Sequence[str]) -> str:
+    return f"checker {', '.join(whole)} of a plug-in takes all operations at once"
+
+
+def _held(source: Source, checkers: Sequence[Checker], context: Context) -> dealt.Judged:
+    """Judge a history in memory."""
+    values = Values()
+    batches = source.batches(None)
+    history = History(op for batch in batches for op in values.ops_of(batch))
+    results = check_all(history, checkers, context)
+    return dealt.Judged(results, history, recoveries(history))
 
 
 def _table_of(path: Path) -> Path | None:
@@ -230,8 +249,12 @@ def by_columns(
     `memory` is what each of them may take (bytes; 0: as much as there is).
 
     Raises:
-        HistoryError: a row is no operation.
+        HistoryError: a row is no operation, or a checker needs all of them, whatever they take.
     """
+    if whole := need_all(checkers):
+        if memory or jobs > 1:
+            raise HistoryError(f"{_said(whole)}: leave out --memory and --jobs")
+        return _held(source, checkers, context)
     from maxq.checkers.judgement.piecewise.by_columns import judge_batches  # numpy
 
     request = dealt.Request(checkers, context)
@@ -277,7 +300,7 @@ def _said_if_full() -> Iterator[None]:
 
 def _with_times(judged: dealt.Judged) -> dealt.Judged:
     """The same, its times counted now: its rows will be gone."""
-    if judged.history.timings is not None:
+    if isinstance(judged.history, PartHistory) and judged.history.timings is not None:
         judged.history.timings()
     return judged
 
@@ -290,7 +313,11 @@ def on_spark(
     master: str,
     words: session.Hear = session.unheard,
 ) -> dealt.Judged:
-    """Judge a history by tasks of Spark, which reads a table; `words` hears what Spark wrote."""
+    """Judge a history by tasks of Spark, which reads a table; `words` hears what Spark wrote. What
+    needs all operations is judged here."""
+    if whole := need_all(checkers):
+        echo(f"{_said(whole)}: judged here, without Spark", err=True)
+        return _held(source, checkers, context)
     from maxq.spark_checkers.engine import Table, judge_on
 
     with _as_table(source) as table:

@@ -220,17 +220,6 @@ def checkers_for(workloads: Sequence[str]) -> list[Checker]:
     return [*dict.fromkeys(chosen), Answers(), Stats()]
 
 
-def concurrency_of(history: History) -> int:
-    """How many clients there were at a time, as upstream guesses: the processes before the first
-    one was retired."""
-    highest = -1
-    for op in history.clients:
-        highest = max(highest, int(op.process))
-        if op.type == "info":
-            break
-    return highest + 1
-
-
 def judged_file(
     stored: StoredRun,
     results: Results,

@@ -187,6 +187,12 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         else:
             run.save_verdict(results)
 
+    def with_all_operations(self, *, allow_truncated: bool) -> "Judged":
+        """The same, its history read whole: who judged it in pieces kept little of it."""
+        history = open_run(self.stored.path, allow_truncated=allow_truncated).history
+        stored = msgspec.structs.replace(self.stored, history=history)
+        return msgspec.structs.replace(self, stored=stored)
+
     def with_counterexamples(self) -> "Judged":
         """The same, with what suffices of an invalid history."""
         checkers = judging.checkers_of(self.options)

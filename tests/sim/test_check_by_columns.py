@@ -1,4 +1,4 @@
-"""``maxq check --engine columns`` says of a stored run what ``maxq check`` says."""
+"""``maxq check``, which holds no history, says of a stored run what is said of one in memory."""
 
 import shutil
 from collections.abc import Sequence
@@ -10,8 +10,9 @@ import pytest
 from directed import schedule_of
 
 from maxq.checkers.counterexample.of_anomaly import Counterexample
+from maxq.checkers.judgement.runner import check_all
 from maxq.harness.cli.main import run_cli
-from maxq.harness.run import piecewise, stored_run
+from maxq.harness.run import piecewise, rejudge, stored_run
 from maxq.harness.run.replay import options_for
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
@@ -41,6 +42,8 @@ def test_a_run_is_judged_alike(tmp_path: Path, mutant: str) -> None:
     assert judged.results == local.results
     assert judged.results.valid is (not mutant)
     assert list(judged.recoveries) == list(local.recoveries)
+    held = judged.with_all_operations(allow_truncated=False).stored.history
+    assert held.ops == local.stored.history.ops
     assert (path / REPORT).read_bytes() == page
     assert bool(judged.counterexamples) is bool(mutant)
     _each_is_invalid_alone(path, judged.counterexamples, tmp_path / "small")
@@ -149,11 +152,8 @@ def _count(run: Path) -> int:
 
 def test_a_table_alone_is_judged_alike(short: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = short / PARQUET
-    words = ["check", str(table), "--workload", "queue", "--json"]
-    codes, said = [], []
-    for engine in ("local", "columns"):
-        capsys.readouterr()
-        codes.append(run_cli([*words, "--engine", engine]))
-        said.append(msgspec.json.decode(capsys.readouterr().out)["verdicts"])
-    assert codes[0] == codes[1]
-    assert said[0] == said[1]
+    history = rejudge.open_file(table).history
+    local = check_all(history, rejudge.checkers_for(["queue"]), rejudge.CONTEXT)
+    assert run_cli(["check", str(table), "--workload", "queue", "--json"]) == local.exit_code
+    said = msgspec.json.decode(capsys.readouterr().out)["verdicts"]
+    assert said == msgspec.json.decode(msgspec.json.encode(local.to_json()))["verdicts"]

@@ -1,4 +1,4 @@
-"""`maxq check --engine spark`: the same words as the local engine's, of runs and of files."""
+"""`maxq check --engine spark`: the same words as without Spark, of runs and of files."""
 
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,42 @@ def test_a_run_without_a_table_is_judged_from_its_journal(
 
     assert local[0] == 1
     assert told(capsys, "check", tmp_path, "--engine", "spark", "--json") == local
+
+
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """So short that all wrong answers are planted in less time than there is for them."""
+    folder = tmp_path_factory.mktemp("short")
+    words = ("--environment", "simulated", "--workload", "queue", "--rate", "10", "--nemesis",
+             "kill", "--time-limit", "5s", "--seed", "1", "--store", str(folder))  # fmt: skip
+    assert run_cli(["test", *words, "--json"]) == 0
+    return (folder / "latest").resolve()
+
+
+def test_what_takes_all_operations_is_done_alike(
+    spark: Any,
+    short_run: Path,
+    invalid_run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Wrong answers that are planted, faults that are left out, and the smallest part."""
+    said: dict[str, list[object]] = {}
+    for engine in ("here", "spark"):
+        small = tmp_path / engine
+        asked = ("--engine", engine, "--explain", "--minimal", small)
+        found = [
+            told(capsys, "check", short_run, "--engine", engine, "--power", "-v"),
+            (short_run / REPORT).read_bytes(),
+            told(capsys, "check", invalid_run, *asked),
+            (invalid_run / REPORT).read_bytes(),
+            *(file.read_bytes() for file in sorted(small.rglob("*")) if file.is_file()),
+        ]
+        said[engine] = [str(each).replace(str(small), "DIR") for each in found]
+    assert len(said["here"]) > 4
+    assert "planted" in str(said["here"][0])
+    assert "tried: " in str(said["here"][2])
+    assert said["spark"] == said["here"]
 
 
 def test_a_damaged_table_is_named(

@@ -77,7 +77,7 @@ def told(
 
 @pytest.fixture(scope="module")
 def expected(table: Path) -> tuple[int, str, str]:
-    """What the engine of columns says."""
+    """What is said without Spark."""
     return told(table)
 
 

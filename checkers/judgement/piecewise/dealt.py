@@ -21,7 +21,7 @@ from maxq.checkers.judgement.grounds import Ticks, standing
 from maxq.checkers.judgement.runner import Results, judged_by
 from maxq.checkers.replication.replicas import keys_of
 from maxq.histories.columns.scan import Ints
-from maxq.histories.history import NEVER_REASSIGNED, Breach, PartHistory, Reassigned
+from maxq.histories.history import NEVER_REASSIGNED, Breach, History, PartHistory, Reassigned
 from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.op import HistoryError, Op
 
@@ -72,10 +72,11 @@ class Request(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """The verdicts on a run, its small part, and how it recovered from each strike."""
+    """The verdicts on a run, what is held of it (its small part at least), and how it recovered
+    from each strike."""
 
     results: Results
-    history: PartHistory
+    history: History
     recoveries: list[Recovery]
 
 
@@ -119,7 +120,7 @@ class Judging:
             self.tasks[name] = Task(check, known)
 
     def _results(self, name: str, found: Found) -> dict[Any, Any]:
-        """Each key's result; raises what went wrong, as the local engine would."""
+        """Each key's result; raises what went wrong, as a judge of a history in memory would."""
         if name in self._refused:
             raise self._refused[name]
         results = found[name]

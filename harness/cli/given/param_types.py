@@ -138,10 +138,20 @@ class Choices(click.ParamType[Any]):
 
 
 class Name(Choices):
-    """One of several names; a wrong one is answered with the nearest."""
+    """One of several names; a wrong one is answered with the nearest. `older` gives today's name of
+    one that an older version had."""
+
+    def __init__(
+        self,
+        known: Iterable[str] | Callable[[], Iterable[str]],
+        shown: str = "",
+        older: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(known, shown)
+        self._older = older or {}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        choices = self.choices
+        value, choices = self._older.get(value, value), self.choices
         if value not in choices:
             known = ", ".join(choices) or "nothing"
             self.fail(f"{value!r} is unknown{nearest(value, choices)}; known: {known}", param)

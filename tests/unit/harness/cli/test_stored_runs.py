@@ -13,10 +13,8 @@ from history_recorder import Recorder
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.terminal import program
 from maxq.harness.run.process import memory
-from maxq.harness.run.rejudge import concurrency_of, open_file
-from maxq.histories.history import History
+from maxq.harness.run.rejudge import open_file
 from maxq.histories.jsonl import JournalWriter
-from maxq.histories.op import Op
 
 
 @pytest.fixture
@@ -60,10 +58,9 @@ def test_a_file_is_judged_and_what_is_assumed_is_said(
     assert f"repeat:  {program()} check {journal} --workload queue" in out
 
 
-@pytest.mark.parametrize("engine", ["columns", "local"])
 @pytest.mark.parametrize(("how", "suffix"), [("gzip", ".gz"), ("zstd", ".zst")])
 def test_a_packed_file_is_judged_as_what_is_in_it(
-    journal: Path, how: Any, suffix: str, engine: str, capsys: pytest.CaptureFixture[str]
+    journal: Path, how: Any, suffix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for form in ("jsonl", "edn", "parquet"):
         plain = journal.with_name(f"h.{form}")
@@ -73,8 +70,7 @@ def test_a_packed_file_is_judged_as_what_is_in_it(
         said = []
         for path in (plain, packed):
             capsys.readouterr()
-            words = ["check", str(path), "--workload", "queue", "--engine", engine]
-            assert run_cli(words) == 1
+            assert run_cli(["check", str(path), "--workload", "queue"]) == 1
             said.append(capsys.readouterr().out.replace(str(path), "FILE"))
         assert said[0] == said[1], form
 
@@ -97,15 +93,17 @@ def test_a_suffix_that_says_nothing_is_refused(
     assert "known: .edn, .jsonl, .parquet" in capsys.readouterr().err
 
 
-def test_clients_at_a_time_are_guessed_as_upstream_does() -> None:
-    ops = [
-        Op("invoke", 0, "send", None, None, 0),
-        Op("invoke", 4, "send", None, None, 1),
-        Op("info", 0, "send", None, None, 2),
-        Op("invoke", 5, "send", None, None, 3),
-    ]
-    assert concurrency_of(History(ops)) == 5
-    assert concurrency_of(History(())) == 0
+@pytest.mark.parametrize("older", ["columns", "local"])
+def test_engines_of_older_versions_are_today_s(
+    journal: Path, older: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for engine in (older, "here"):
+        assert run_cli(["check", str(journal), "--workload", "queue", "--engine", engine]) == 1
+        said.append(capsys.readouterr())
+    assert said[0] == said[1]
+    assert run_cli(["check", str(journal), "--engine", "column"]) == 254
+    assert "'column' is unknown; known: here, spark" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -114,7 +112,8 @@ def test_clients_at_a_time_are_guessed_as_upstream_does() -> None:
         (["--memory", "2"], "'2' is no size such as 800MB or 2GB"),
         (["--memory", "1GBs"], "'1GBs' is no size such as 800MB or 2GB"),
         (["--memory", "600MB"], "at least 700MB, which reading a history takes"),
-        (["--memory", "2GB", "--engine", "local"], "--memory is for --engine columns, and this is"),
+        (["--memory", "2GB", "--engine", "spark"], "--memory is for judging here: leave it out"),
+        (["--jobs", "2", "--engine", "spark"], "--jobs is for judging here: leave it out, or"),
     ],
 )
 def test_a_memory_that_is_none_is_refused(
