@@ -6,9 +6,9 @@ write tables as they like: in parts, in any order of names and rows, with other 
 without our version. What they wrote is cast to ours as it is read.
 """
 
+import filecmp
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,7 +83,7 @@ def files_of(path: Path, damage: Damage = None) -> Files:
 
     Args:
         path: a file, or a folder of parts.
-        damage: takes which files cannot be read.
+        damage: takes which files cannot be read, or are copies of others.
 
     Raises:
         HistoryError: a file is damaged, of another version, or no events table; two hold the same
@@ -94,19 +94,35 @@ def files_of(path: Path, damage: Damage = None) -> Files:
         with left_out(damage):
             found.append(_file_of(each))
     found.sort(key=lambda file: (file.first, file.path.name))
-    full = [file for file in found if file.rows]
-    for one, other in pairwise(full):
-        if (one.first, one.rows) == (other.first, other.rows):
+    kept: list[File] = []
+    for other in found:
+        one = next((file for file in reversed(kept) if file.rows), None)
+        if one is None or not other.rows or _goes_on(one, other, damage):
+            kept.append(other)
+    return tuple(kept)
+
+
+def _goes_on(one: File, other: File, damage: Damage) -> bool:
+    """Whether the second file has other rows of the same run.
+
+    Raises:
+        HistoryError: it has not; of a mere copy only if nobody takes damage.
+    """
+    if (one.first, one.rows) == (other.first, other.rows):
+        if damage is None or not filecmp.cmp(one.path, other.path, shallow=False):
             raise HistoryError(
                 f"{one.path.name} and {other.path.name} both hold {one.rows:,} rows from index "
                 f"{one.first} on: if one is a copy, take it away"
             )
-        if one.run != other.run:
-            raise HistoryError(
-                f"{one.path.name} is of run {one.run!r}, {other.path.name} of {other.run!r}: give "
-                "the parts of one run"
-            )
-    return tuple(found)
+        with left_out(damage):
+            raise HistoryError(f"{other.path.name} is a copy of {one.path.name}")
+        return False
+    if one.run != other.run:
+        raise HistoryError(
+            f"{one.path.name} is of run {one.run!r}, {other.path.name} of {other.run!r}: give "
+            "the parts of one run"
+        )
+    return True
 
 
 def read_batches(
@@ -289,9 +305,9 @@ def read_of(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is not None:
             raise
-        raise HistoryError(f"{path.name}: {error}") from None
+        raise HistoryError(f"{path.name}: {error}".rstrip(".")) from None
     except (pa.ArrowException, UnicodeDecodeError, HistoryError) as error:
-        raise HistoryError(f"{path.name}: {error}") from None
+        raise HistoryError(f"{path.name}: {error}".rstrip(".")) from None
 
 
 @contextmanager

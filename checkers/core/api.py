@@ -210,7 +210,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     by their addresses; `absent` are the claims that the target cannot show. `purpose` are the
     claims that the run is there for. `part` says how much of its time a run lasted that was asked
     to end early, for people; empty: all. `grounds` are those of a history that declares none
-    itself, and `ended` whether it is whole: None where that is unknown.
+    itself, and `ended` whether it is whole: None where that is unknown. `damage` says why only what
+    precedes it is judged; empty: the history is sound.
     """
 
     settings: dict[str, str] | None = None
@@ -236,6 +237,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     part: str = ""
     grounds: tuple[Ground, ...] = ()
     ended: bool | None = None
+    damage: str = ""
 
     def members(self, broker_set: str) -> tuple[str, ...]:
         """The replicas of a set that can be in its SyncStateSet."""

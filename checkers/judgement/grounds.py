@@ -63,6 +63,7 @@ NO_LOG = "no-log"
 NAMED_MAX = 4  # missing grounds of a kind that are named
 ENDED = "end"
 AGAIN = "run it again, and let it come to its end"
+RESTORE = "a sound copy of the history, with all of its parts"
 DECLARE = "declare the facts of the fault (docs/plugins.md), and run it again"
 _LACKS: dict[str, str] = {
     FINAL_READ: "not every queue was read to its confirmed end after the last fault",
@@ -91,6 +92,7 @@ class Standing:
         of_kind: why a kind is not; kinds that are whole are left out.
         cut: why the whole history is not.
         unknown: why undisturbed times are not known.
+        damaged: whether operations that happened are missing behind those that are judged.
     """
 
     def __init__(
@@ -98,10 +100,13 @@ class Standing:
         of_kind: Mapping[str, Missing],
         cut: Missing | None = None,
         unknown: Missing | None = None,
+        *,
+        damaged: bool = False,
     ) -> None:
         self._of_kind = of_kind
         self._cut = cut
         self._unknown = unknown
+        self.damaged = damaged
 
     @property
     def cut(self) -> bool:
@@ -216,7 +221,8 @@ def standing(
         if ground not in known.ticked and not found.get(_name(*_named(ground))):
             lacking[ground[0]].append(ground)
     of_kind = {k: _missing(k, of) for k, of in lacking.items()}
-    return Standing(of_kind, _cut(history, context), _unknown(history))
+    cut, unknown = _cut(history, context), _unknown(history)
+    return Standing(of_kind, cut, unknown, damaged=bool(context.damage))
 
 
 def _named(ground: Ground) -> tuple[Any, ...]:
@@ -242,6 +248,8 @@ def _missing(kind: str, grounds: Sequence[Ground]) -> Missing:
 
 
 def _cut(history: History, context: Context) -> Missing | None:
+    if context.damage:
+        return Missing(f"the history is damaged: {context.damage}", RESTORE)
     begun, ended = history.run
     whole = context.ended if begun is None else ended is not None
     if whole is False:

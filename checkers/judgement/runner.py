@@ -40,6 +40,11 @@ from maxq.checkers.judgement.stretches import with_answers
 from maxq.histories.history import Breach, History, wellformed
 
 BREACHES_MAX = 100
+# Anomalies that an operation further on may take back: what was lost is read there.
+UNREAD = frozenset(
+    ("lost-write", "lost-tail", "delayed-lost", "uncopied-lost", "half-lost", "commit-lost",
+     "guest-message-lost")
+)  # fmt: skip
 EXIT_VALID, EXIT_INVALID, EXIT_UNKNOWN, EXIT_CRASH = 0, 1, 2, 255
 
 
@@ -167,9 +172,14 @@ def _asked(checker: Checker, judge: Callable[[Checker], Verdict]) -> Verdict:
 
 
 def _grounded(verdict: Verdict, standing: Standing) -> Verdict:
-    """The same; what rests on grounds that are not whole is not judged."""
+    """The same; what rests on grounds that are not whole is not judged. Nothing is lost for certain
+    if operations are missing that may show it."""
     claim_verdicts = tuple(_resting(each, standing) for each in verdict.claim_verdicts)
-    return msgspec.structs.replace(verdict, claim_verdicts=claim_verdicts)
+    verdict = msgspec.structs.replace(verdict, claim_verdicts=claim_verdicts)
+    if not standing.damaged:
+        return verdict
+    left = tuple(a for a in verdict.anomalies if a.name not in UNREAD)
+    return msgspec.structs.replace(verdict, anomalies=left, harms=())
 
 
 def _resting(verdict: ClaimVerdict, standing: Standing) -> ClaimVerdict:
@@ -179,12 +189,19 @@ def _resting(verdict: ClaimVerdict, standing: Standing) -> ClaimVerdict:
     missing = standing.missing(grounds, undisturbed=undisturbed)
     if not missing:
         return verdict
+    unread = ""
+    if standing.damaged and not UNREAD.isdisjoint(verdict.found):
+        listed = ", ".join(f"{n:,} {name}" for name, n in verdict.found.items() if name in UNREAD)
+        unread = f"what was not read until there may be read behind it ({listed})"
+        left = {name: n for name, n in verdict.found.items() if name not in UNREAD}
+        status = verdict.status if left else "not judged"
+        verdict = msgspec.structs.replace(verdict, found=left, status=status)
     if verdict.status in ("broken", "not promised"):
         doubt = _joined([verdict.doubt, *(m.why for m in missing)])
         return msgspec.structs.replace(verdict, doubt=doubt)
     # A history that is cut short lacks what comes last: what else it lacks for that goes unsaid.
     own = verdict.status == "not judged" and not (standing.cut and of_the_run(verdict.why))
-    whys = [*([verdict.why] if own else []), *(m.why for m in missing)]
+    whys = [*([verdict.why] if own else []), *(m.why for m in missing), unread]
     advice = [*([verdict.advice] if own else []), *(m.advice for m in missing)]
     return msgspec.structs.replace(
         verdict, status="not judged", why=_joined(whys), advice=_joined(advice)

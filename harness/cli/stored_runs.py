@@ -45,7 +45,10 @@ ELLE_JSON = "elle-json"  # a format of elle-cli's, for --model
 NO_EXAMPLE = ("nothing is known to be invalid", "no small part was found that is invalid by itself")
 HISTORY = click.argument("run", type=click.Path(exists=True, path_type=Path))
 TRUNCATED = click.option(
-    "--allow-truncated", is_flag=True, help="take the readable part of a damaged history"
+    "--allow-truncated",
+    is_flag=True,
+    help="of a damaged history, or a table of which parts are missing or cannot be read, take what "
+    "precedes that",
 )
 FIRST = (
     *("workload", "model", "consistency", "format_", "engine", "minimal", "power", "explain"),
@@ -325,8 +328,8 @@ def _say_state(stored: StoredRun) -> None:
     if missing:
         echo(f"judged without what the run had: {'; '.join(missing)}", err=True)
     if found.damage:
-        before = f"judged what precedes it, {found.count:,} events"
-        echo(f"the history is damaged: {found.damage}; {before}", err=True)
+        judged = f"judged are the first {found.count:,} events"
+        echo(f"the history is damaged: {found.damage}; {judged}", err=True)
     if found.dropped_bytes:
         echo(f"dropped an incomplete last line of {found.dropped_bytes} bytes", err=True)
     if found.unchecked:
@@ -340,7 +343,7 @@ def _say_state(stored: StoredRun) -> None:
 def _check_file(
     path: Path, named: Sequence[str], judge: piecewise.JudgeSource, *, allow_truncated: bool
 ) -> JudgedFile:
-    checkers, context = rejudge.checkers_for(named), rejudge.CONTEXT
+    checkers = rejudge.checkers_for(named)
     with (
         rejudge.unpacked(path) as plain,
         piecewise.source_of(plain, allow_truncated=allow_truncated) as source,
@@ -349,6 +352,7 @@ def _check_file(
         _say_assumed(stored, source.concurrency())
         passes = Passes()
         with Ticker(passes.line, first_s=FIRST_S):
+            context = rejudge.context_of(source.report)
             judged = judge(source.with_progress(passes), checkers, context)
     stored = msgspec.structs.replace(stored, history=judged.history)
     found = rejudge.judged_file(stored, judged.results, named, judged.recoveries)

@@ -51,6 +51,7 @@ from maxq.harness.schedule.options import Options
 from maxq.harness.targets.reference import effective
 from maxq.harness.targets.rocketmq.releases import REFERENCE
 from maxq.histories.history import History
+from maxq.histories.jsonl import ReadReport
 from maxq.histories.store import StoredRun
 
 BY_WORKLOAD: dict[str, Sequence[Checker]] = {
@@ -156,18 +157,20 @@ def absent(options: Options) -> list[str]:
     return [c.id for c in CLAIMS if unseen(c) or (strict and NOT_STRICT in c.needs)]
 
 
-def context_of(options: Options, *, ended: bool | None = None) -> Context:
+def context_of(options: Options, *, ended: bool | None = None, damage: str = "") -> Context:
     """What the checkers know of a run beside its history.
 
     Args:
         options: how it was set up.
         ended: whether the journal is whole, for a history that does not say so itself.
+        damage: why it is judged no further.
     """
     return msgspec.structs.replace(
         options.context(),
         absent=tuple(absent(options)),
         grounds=older(grounds_of(options)),
         ended=ended,
+        damage=damage,
     )
 
 
@@ -195,11 +198,16 @@ def searching_in(
     return Searching(history, results.verdicts, judge)
 
 
-def judge(options: Options, history: History, *, ended: bool | None = None) -> Results:
-    """Judge a run by what it recorded, at once or years later; arguments as `context_of`."""
-    return check_all(history, checkers_of(options), context_of(options, ended=ended))
+def judge(options: Options, history: History) -> Results:
+    """Judge a run by what it recorded, at once or years later."""
+    return check_all(history, checkers_of(options), context_of(options))
 
 
 def judge_stored(options: Options, stored: StoredRun) -> Results:
     """Judge a run as it was found on disk."""
-    return judge(options, stored.history, ended=stored.report.complete)
+    return check_all(stored.history, checkers_of(options), context_as_found(options, stored.report))
+
+
+def context_as_found(options: Options, report: ReadReport) -> Context:
+    """What the checkers know of a run whose history was found so."""
+    return context_of(options, ended=report.complete, damage=report.damage)

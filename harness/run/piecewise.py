@@ -27,7 +27,7 @@ from maxq.checkers.judgement.piecewise import dealt
 from maxq.checkers.judgement.runner import check_all
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.run.judging import checkers_of, context_of
+from maxq.harness.run.judging import checkers_of, context_as_found
 from maxq.harness.run.process.memory import within
 from maxq.harness.run.process.passes import Passes
 from maxq.harness.run.process.room import is_full
@@ -117,7 +117,7 @@ def judge_run(
 def _judged(path: Path, source: Source, judge: JudgeSource) -> Judged:
     stored = open_part(path, History(()), source.report)
     options = options_of(stored)
-    context = context_of(options, ended=source.report.complete)
+    context = context_as_found(options, source.report)
     judged = judge(source, checkers_of(options), context)
     return Judged(
         stored=msgspec.structs.replace(stored, history=judged.history),
@@ -238,7 +238,7 @@ def _spooled(path: Path, rows: "Spool", *, table: bool, allow_truncated: bool) -
     if path.suffix == ".edn":
         from maxq.histories.lines.jepsen import spool_edn
 
-        return spool_edn(path, rows)
+        return spool_edn(path, rows, allow_truncated=allow_truncated)
     raise HistoryError(unknown_suffix(path))
 
 
@@ -261,10 +261,9 @@ def by_columns(
     begins = source.passes.begins
     with _said_if_full():
         if jobs > 1:
-            judged = _by_processes(source, request, memory, jobs)
-            return judged if source.table is not None else _with_times(judged)
+            return _by_processes(source, request, memory, jobs)
         judged = judge_batches(source.batches, request, within(memory), source.timed, begins)
-    return judged if source.table is not None else _with_times(judged)
+        return _with_times(judged, source)
 
 
 def _by_processes(source: Source, request: dealt.Request, memory: int, jobs: int) -> dealt.Judged:
@@ -272,7 +271,8 @@ def _by_processes(source: Source, request: dealt.Request, memory: int, jobs: int
 
     with _said_if_lost(), _as_table(source) as table, processes(jobs) as pool:
         workers = Workers(pool, jobs, within(memory), source.passes.shared)
-        return judge_table(files_of(table), request, workers, source.passes.begins)
+        judged = judge_table(files_of(table), request, workers, source.passes.begins)
+        return _with_times(judged, source)  # while the table is there
 
 
 @contextmanager
@@ -298,10 +298,11 @@ def _said_if_full() -> Iterator[None]:
         raise OSError(error.errno, why, tempfile.gettempdir()) from error
 
 
-def _with_times(judged: dealt.Judged) -> dealt.Judged:
-    """The same, its times counted now: its rows will be gone."""
-    if isinstance(judged.history, PartHistory) and judged.history.timings is not None:
-        judged.history.timings()
+def _with_times(judged: dealt.Judged, source: Source) -> dealt.Judged:
+    """The same, its times counted now where its rows will be gone."""
+    history = judged.history
+    if source.table is None and isinstance(history, PartHistory) and history.timings is not None:
+        history.timings()
     return judged
 
 
@@ -326,7 +327,7 @@ def on_spark(
             source.passes.done_by(partial(session.tasks_of, spark))
             request = Table(table, dealt.Request(checkers, context))
             judged = judge_on(spark, {run: request}, source.passes.begins)[run]
-        return judged if source.table is not None else _with_times(judged)
+        return _with_times(judged, source)
 
 
 @contextmanager

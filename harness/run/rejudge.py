@@ -100,6 +100,11 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
         return self.results.exit_code
 
 
+def context_of(report: ReadReport) -> Context:
+    """What the checkers know of a file that was found so."""
+    return msgspec.structs.replace(CONTEXT, damage=report.damage)
+
+
 def _unsaid(read: int) -> None:
     """Nobody waits for it."""
 
@@ -230,6 +235,7 @@ def judged_file(
     words = " ".join(f"--workload {name}" for name in workloads)
     return JudgedFile(
         stored=stored,
+        context=context_of(stored.report),
         results=results,
         recoveries=recoveries(stored.history) if measured is None else measured,
         repeat=f"maxq check {shlex.quote(str(stored.path))} {words}",

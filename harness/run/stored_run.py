@@ -101,7 +101,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def context(self) -> Context:
         """What the checkers knew beside the history."""
-        return judging.context_of(self.options, ended=self.stored.report.complete)
+        return judging.context_as_found(self.options, self.stored.report)
 
     @cached_property
     def _naming(self) -> Naming:

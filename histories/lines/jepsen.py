@@ -22,6 +22,7 @@ from maxq.histories.lines.forms import Row, row_of
 from maxq.histories.lines.journal import chunks
 from maxq.histories.lines.shapes import Lines, cut
 from maxq.histories.lines.spool import Spool
+from maxq.histories.lines.truncated import READABLE
 from maxq.histories.op import HistoryError, Op
 
 BATCH_ROWS = 16_384
@@ -35,22 +36,26 @@ class _Otherwise(Exception):
     """The lines of the file are not an operation each."""
 
 
-def spool_edn(path: Path, spool: Spool) -> ReadReport:
-    """Read a history into a spool.
+def spool_edn(path: Path, spool: Spool, *, allow_truncated: bool = False) -> ReadReport:
+    """Read a history into a spool, or what precedes its damage where `allow_truncated`.
 
     Raises:
         HistoryError: it is none, in the words of `ops_of`.
     """
+    damage = ""
     try:
         _Reading(path, spool).all()
     except (_Otherwise, HistoryError, UnicodeDecodeError):
         spool.clear()
         ops = ops_of(path)
+        if allow_truncated:
+            readable, damage = READABLE["edn"](path)
+            ops = iter(readable)
         while rows := [row_of(op) for op in islice(ops, BATCH_ROWS)]:
             spool.add(batch_of(rows))
     finally:
         spool.end()
-    return ReadReport(count=spool.count, complete=True)
+    return ReadReport(count=spool.count, complete=not damage, damage=damage)
 
 
 def plain(shape: bytes) -> bool:

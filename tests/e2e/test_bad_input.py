@@ -120,7 +120,7 @@ def test_an_unreadable_history(tmp_path: Path) -> None:
     assert "line 41" in refused.stderr
     readable = maxq("check", run, "--allow-truncated")
     assert readable.returncode == 2
-    assert "judged what precedes it" in readable.stderr
+    assert "judged are the first 40 events" in readable.stderr
 
 
 @pytest.mark.parametrize(

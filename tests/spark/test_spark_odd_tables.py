@@ -131,6 +131,26 @@ def test_an_odd_table_is_said_to_be_so(
     assert said["spark"].out == said["here"].out
 
 
+@pytest.mark.parametrize("damage", [cut, doubled])
+def test_what_precedes_damage_is_judged_alike(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "odd.parquet"
+    pq.write_table(table(30), path, row_group_size=GROUP)
+    if damage is cut:
+        parts(path)
+        cut(path / "part-00000.snappy.parquet")
+    else:
+        damage(path)
+    said = []
+    for engine in ("here", "spark"):
+        words = ["check", str(path), "--workload", "queue", "-v", "--engine", engine]
+        assert run_cli([*words, "--allow-truncated"]) == 2, engine
+        said.append(capsys.readouterr())
+    assert "since the history is damaged: " in " ".join(said[0].out.split())
+    assert said[0] == said[1]
+
+
 def test_runs_of_one_id_are_judged_each_for_itself(spark: Any, tmp_path: Path) -> None:
     tables = {}
     for name, found in {"good": table(10), "bad": table(10, times=2)}.items():

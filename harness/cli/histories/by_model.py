@@ -142,8 +142,11 @@ def _printed(asked: Asked, stored: StoredRun, said: "Said", *, as_json: bool, ve
         echo(msgspec.json.format(found, indent=2).decode())
     else:
         if stored.report.damage:
-            echo(f"the history is damaged: {stored.report.damage}; judged what precedes it",
-                 err=True)  # fmt: skip
+            echo(
+                f"the history is damaged: {stored.report.damage}; judged are the first "
+                f"{stored.report.count:,} events",
+                err=True,
+            )
         _show(asked, said, verbose=verbose)
         if elle:
             echo(wrapped(f"elle-cli: {elle.beside(said.valid, asked.model)}"))

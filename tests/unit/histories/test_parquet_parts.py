@@ -253,6 +253,10 @@ def flipped(folder: Path) -> None:
     path.write_bytes(data)
 
 
+def doubled(folder: Path) -> None:
+    shutil.copy(next(folder.glob("part-00003*")), folder / "part-9.parquet")
+
+
 def foreign(folder: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), next(folder.glob("part-00003*")))
 
@@ -261,6 +265,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "a part is cut": (cut, 14, "part-00003-x.c000.snappy.parquet: "),
     "a bit of a part": (flipped, 21, "part-00003-x.c000.snappy.parquet: rows 7 to 13: "),
     "a part of another table": (foreign, 14, "part-00003.*: not an events table: no column"),
+    "a part twice": (doubled, len(OPS), "both hold 17 rows"),
     "no first part": (without("part-00005"), 0, "operations 0 to 12 are in no part"),
     "no third part": (without("part-00003"), 14, "operations 14 to 30 are in no part"),
     "no last part": (without("part-00002"), 31, "operation 31, which column pair names"),
@@ -276,7 +281,7 @@ def test_of_a_damaged_table_what_precedes_the_damage_is_read(
     damage, count, words = DAMAGED[name]
     path = in_parts(tmp_path / "history", TABLE.sort_by(order))
     damage(path)
-    found = order == "index" or damage in (cut, flipped, foreign)
+    found = order == "index" or damage in (cut, doubled, flipped, foreign)
     if found:
         with pytest.raises(HistoryError, match=words if order == "index" else "part-00003"):
             read_parquet(path)
