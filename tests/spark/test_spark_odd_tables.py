@@ -183,6 +183,27 @@ def test_a_worker_that_is_ended_is_one_sentence(spark: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_command_whose_worker_is_ended_says_so(
+    spark: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    debug: bool,
+) -> None:
+    """Its task is named, that of the judging stage is a bucket; nothing of the JVM is shown unless
+    that is asked for."""
+    path = tmp_path / "odd.parquet"
+    pq.write_table(table(30), path)
+    words = ["check", str(path), "--workload", "queue", "--engine", "spark"]
+    monkeypatch.setattr("maxq.spark_checkers.jobs._judged", lambda known, answers: os._exit(1))
+    code = run_cli([*words, "--debug"] if debug else words)
+    err = capsys.readouterr().err
+    assert code == 255
+    assert re.search(r"^error: Spark: task \d+ of stage \d+ failed once: a worker ended", err, re.M)
+    assert ("Traceback" in err) is debug
+
+
 def test_a_table_that_a_worker_does_not_see_is_named(spark: Any, tmp_path: Path) -> None:
     away = File(tmp_path / "away.parquet", (1,), 0, "r")
 

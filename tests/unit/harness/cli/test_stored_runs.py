@@ -13,7 +13,7 @@ from history_recorder import Recorder
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.terminal import program
 from maxq.harness.run.process import memory
-from maxq.harness.run.rejudge import open_file
+from maxq.harness.run.rejudge import FORMATS, open_file
 from maxq.histories.jsonl import JournalWriter
 
 
@@ -73,6 +73,16 @@ def test_a_packed_file_is_judged_as_what_is_in_it(
             assert run_cli(["check", str(path), "--workload", "queue"]) == 1
             said.append(capsys.readouterr().out.replace(str(path), "FILE"))
         assert said[0] == said[1], form
+
+
+@pytest.mark.parametrize("form", ["edn", "jsonl", "parquet"])
+def test_a_history_without_events_is_unknown(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"none.{form}"
+    path.write_bytes(FORMATS[form]([], "r"))
+    assert run_cli(["check", str(path), "--workload", "queue"]) == 2
+    assert "verdict: unknown: no operation by any client" in capsys.readouterr().out
 
 
 def test_a_file_needs_a_workload_and_a_folder_has_one(

@@ -165,6 +165,14 @@ def test_parts_that_differ_are_refused_all_the_same(
     assert f"{LAST} and part-3.parquet both hold" in capsys.readouterr().err
 
 
+def test_two_runs_of_one_id_are_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = in_parts(tmp_path / "parts", history())
+    pq.write_table(events_table(history(twice=True), run_id="r"), path / "another.parquet")
+    for more in ((), ("--allow-truncated",)):
+        assert run_cli(["check", str(path), "--workload", "queue", *more]) == 2
+        assert "W1 at op 0: another operation has index 0" in said_in(capsys)
+
+
 def test_of_edn_that_is_cut_off_what_is_there_is_judged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
