@@ -44,6 +44,7 @@ from maxq.histories.parquet import (
     Files,
     files_of,
     open_table,
+    pieces_of,
     read_coded,
     rows_of,
     run_id_of,
@@ -180,31 +181,48 @@ def _in_order(path: Path) -> bool:
 
 
 class _Kept:
-    """The pieces of a table, which are read again and again; kept from the first reading on where
-    they are few."""
+    """The pieces of a table, which are read again and again. All are kept from the first reading on
+    where they are few; else those that somebody asks for, as who looks something up asks for the
+    same ones several times."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._kept: list[pa.RecordBatch] | None = None
+        self._kept: dict[int, pa.RecordBatch] = {}
+        self._room = KEPT_BYTES
+        self._seen = False  # whether all were read once
 
     def __call__(self, pieces: Collection[int] | None = None) -> Iterator[pa.RecordBatch]:
-        if self._kept is None:
-            return self._all() if pieces is None else read_coded(self._files, JUDGED, pieces)
-        numbers = range(len(self._kept)) if pieces is None else sorted(pieces)
-        return (self._kept[number] for number in numbers)
+        if pieces is None and not self._seen:
+            return self._all()
+        return self._some(range(sum(pieces_of(self._files))) if pieces is None else sorted(pieces),
+                          asked=pieces is not None)  # fmt: skip
 
     def _all(self) -> Iterator[pa.RecordBatch]:
-        kept: list[pa.RecordBatch] = []
+        kept: dict[int, pa.RecordBatch] = {}
         room = KEPT_BYTES
-        for batch in read_coded(self._files, JUDGED):
+        for number, batch in enumerate(read_coded(self._files, JUDGED)):
             room -= batch.nbytes
             if room >= 0:
-                kept.append(batch)
+                kept[number] = batch
             else:
                 kept.clear()
             yield batch
+        self._seen = True
         if room >= 0:
-            self._kept = kept
+            self._kept, self._room = kept, 0
+
+    def _some(self, numbers: Sequence[int], *, asked: bool) -> Iterator[pa.RecordBatch]:
+        missing = {number for number in numbers if number not in self._kept}
+        read = read_coded(self._files, JUDGED, missing)
+        for number in numbers:
+            batch = self._kept.get(number)
+            if batch is None:
+                batch = next(read)
+                takes = batch.get_total_buffer_size()  # with what its slices share
+                if asked and takes <= self._room:
+                    self._kept[number] = batch
+                    self._room -= takes
+            yield batch
 
 
 @contextmanager

@@ -33,6 +33,8 @@ from maxq.histories.history import History
 from maxq.histories.observed import ASSIGNMENTS
 from maxq.histories.op import Op
 
+Spans = Mapping[int, tuple[int, int]]  # by queue, from one value to another
+
 
 def ops_at(outline: Outline, wanted: frozenset[int]) -> Plan[list[Op]]:
     """The operations with these indices."""
@@ -120,16 +122,25 @@ def _beside(
 ) -> Plan[frozenset[int]]:
     """The polls around those that anomalies name, and who sent what all of them show, by index."""
     keys = frozenset(a.detail["key"] for a in anomalies)
-    polls = yield from _polls(outline, history, anomalies, keys)
+    polls, sent = yield from _polls(outline, history, anomalies, keys)
     shown = _joined(history, (yield from ops_at(outline, polls)))
     messages = frozenset[Message]().union(*(messages_shown(shown, a, polls) for a in anomalies))
-    senders = yield Each(partial(_senders_in, keys, messages), outline)
+    pieces = [number for number, spans in enumerate(sent) if _may_send(spans, messages)]
+    senders = yield Each(partial(_senders_in, keys, messages), outline, pieces)
     return polls.union(*senders)
+
+
+def _may_send(spans: Spans, messages: Collection[Message]) -> bool:
+    """Whether one of these messages may be among those that lie so."""
+    nowhere = (1, 0)
+    spanned = ((*spans.get(key, nowhere), value) for key, value in messages)
+    return any(low <= value <= high for low, high, value in spanned)
 
 
 def _polls(
     outline: Outline, history: History, anomalies: Sequence[Anomaly], keys: frozenset[int]
-) -> Plan[frozenset[int]]:
+) -> Plan[tuple[frozenset[int], list[Spans]]]:
+    """Polls, and between which values each piece has messages that were sent."""
     cited = {at for a in anomalies for at in a.cited}
     by = {at: op.process for at in cited if (op := held(history, at)) and op.is_client}
     own = frozenset[Message]().union(*map(messages_named, anomalies))
@@ -137,7 +148,7 @@ def _polls(
     pieces = yield Each(partial(_places_in, keys, clients, own), outline)
     places: dict[tuple[int, int], list[int]] = defaultdict(list)
     showing: dict[Message, list[int]] = defaultdict(list)
-    for theirs, shown in pieces:
+    for theirs, shown, _ in pieces:
         for place, indices in theirs.items():
             places[place] += indices
         for message, indices in shown.items():
@@ -146,14 +157,14 @@ def _polls(
     for a in anomalies:
         for at in a.cited & by.keys():
             found.update(around(places.get((int(by[at]), a.detail["key"]), ()), at))
-    return frozenset(found)
+    return frozenset(found), [spans for *_, spans in pieces]
 
 
 def _places_in(
     keys: frozenset[int], clients: frozenset[int], own: frozenset[Message], rows: Rows
-) -> tuple[Mapping[tuple[int, int], list[int]], Mapping[Message, list[int]]]:
-    """The polls of some clients that show some of a queue, by client and queue; and the first that
-    show the anomalies' own messages."""
+) -> tuple[Mapping[tuple[int, int], list[int]], Mapping[Message, list[int]], Spans]:
+    """The polls of some clients that show some of a queue, by client and queue; the first that show
+    the anomalies' own messages; and the spans of what is sent."""
     m = messages_on(rows, keys)
     found: dict[tuple[int, int], list[int]] = defaultdict(list)
     showing: dict[Message, list[int]] = defaultdict(list)
@@ -164,7 +175,14 @@ def _places_in(
     for place, message in _places_of(m, m.polled, own):
         if len(showing[message]) < AROUND:
             showing[message].append(int(rows.index[m.row[place]]))
-    return found, showing
+    return found, showing, _spans_of(m)
+
+
+def _spans_of(m: Messages) -> Spans:
+    """The lowest and the highest value that is sent to each queue, as values often rise."""
+    key, value = m.key[~m.polled], m.value[~m.polled]
+    own = ((int(k), value[key == k]) for k in np.unique(key))
+    return {k: (int(values.min()), int(values.max())) for k, values in own}
 
 
 def _senders_in(keys: frozenset[int], messages: frozenset[Message], rows: Rows) -> list[int]:
