@@ -24,6 +24,7 @@ from maxq.harness.contracts.cluster import Cluster, Made
 from maxq.harness.contracts.outcome import Fail, Ok, Outcome
 from maxq.histories.op import Op
 
+TOPIC = "maxq-queue"
 QUEUES = 1  # of each broker set, of a topic that an operator makes
 
 
@@ -33,12 +34,13 @@ def value_of(key: int, queue: QueueName) -> dict[str, int | str]:
 
 
 class Topics(msgspec.Struct, frozen=True):
-    """The topics of the workload queue: how many, when all but the first are made, and with which
-    attributes an operator makes them."""
+    """The topics of the workload queue: how many, when all but the first are made, with which
+    attributes an operator makes them, and the `name` of the first."""
 
     count: int = 1
     made: Made = "before"
     attributes: str = ""
+    name: str = TOPIC
 
     @property
     def there(self) -> int:
@@ -48,7 +50,7 @@ class Topics(msgspec.Struct, frozen=True):
     @property
     def probed(self) -> "Topics":
         """Those whose queues are probed at the end."""
-        return ONE if self.made == "before" else self
+        return msgspec.structs.replace(ONE, name=self.name) if self.made == "before" else self
 
 
 ONE = Topics()

@@ -35,7 +35,7 @@ from maxq.histories.observed import (
 from maxq.histories.op import Op
 from maxq.workloads import payload
 from maxq.workloads.late_topics import ONE, TopicMaker, Topics, value_of
-from maxq.workloads.queue import QUEUES, TOPIC, Writer, queue_keys
+from maxq.workloads.queue import QUEUES, Writer, queue_keys
 
 FIRST = 1 << 40  # the number of a queue's first probe
 RETRY_NS = 250_000_000
@@ -192,8 +192,8 @@ def probe_workload(
         elects: whether others are made master afterwards.
     """
     topics = topics.probed
-    keys = queue_keys(cluster, topics.count)
-    late = {key for key, queue in enumerate(keys) if queue.topic != TOPIC}
+    keys = queue_keys(cluster, topics.count, topics.name)
+    late = {key for key, queue in enumerate(keys) if queue.topic != topics.name}
 
     def client(thread: int) -> Client:
         session = Session(routes, cluster.dial, group)
@@ -213,6 +213,6 @@ def probe_workload(
         generator=EMPTY,
         final_generator=time_limit(bound_ns + MARGIN_NS, probes),
         client=client,
-        topics={TOPIC: QUEUES},
+        topics={topics.name: QUEUES},
         groups=(POLLERS,),
     )

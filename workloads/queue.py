@@ -35,10 +35,9 @@ from maxq.histories.observed import CODE, CREATE_TOPIC, FORGOTTEN_TOPIC, NEW_TOP
 from maxq.histories.op import Op, Process
 from maxq.reference.wire.codes import ResponseCode
 from maxq.workloads import payload
-from maxq.workloads.late_topics import ONE, TopicMaker, Topics
+from maxq.workloads.late_topics import ONE, TOPIC, TopicMaker, Topics
 
 T = TypeVar("T")
-TOPIC = "maxq-queue"
 QUEUES = 2  # of each broker set
 READER_SHARE = 3  # one thread of so many reads
 FINAL_POLL_GAP_NS = 20_000_000
@@ -206,11 +205,11 @@ class Reader:
         self._session.close()
 
 
-def queue_keys(cluster: Cluster, topics: int = 1) -> list[QueueName]:
+def queue_keys(cluster: Cluster, topics: int = 1, first: str = TOPIC) -> list[QueueName]:
     """The queues of the workload; a key is an index."""
     sets = sorted({n.broker_set for n in cluster.nodes if n.broker_set and not n.spare})
-    others = [QueueName(topic, s, 0) for topic in [*topics_of(topics)][1:] for s in sets]
-    return [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)] + others
+    others = [QueueName(topic, s, 0) for topic in [*topics_of(topics, first)][1:] for s in sets]
+    return [QueueName(first, s, q) for s in sets for q in range(QUEUES)] + others
 
 
 def homes_of(sets: Sequence[T], topics: int) -> list[T]:
@@ -222,12 +221,13 @@ def instead_of(keys: Sequence[QueueName]) -> dict[int, int]:
     """Of each key that is not of the first topic the one that is sent to while its own topic is not
     there: the first of the same broker set."""
     homes = [queue.broker_set for queue in keys]
-    return {n: homes.index(q.broker_set) for n, q in enumerate(keys) if q.topic != TOPIC}
+    return {n: homes.index(q.broker_set) for n, q in enumerate(keys) if q.topic != keys[0].topic}
 
 
-def topics_of(count: int) -> dict[str, int]:
-    """So many topics, each with its number of queues of each broker set."""
-    return {TOPIC: QUEUES} | {f"{TOPIC}-{number}": 1 for number in range(1, count)}
+def topics_of(count: int, first: str = TOPIC) -> dict[str, int]:
+    """So many topics, by the name of the first one, each with its number of queues of each broker
+    set."""
+    return {first: QUEUES} | {f"{first}-{number}": 1 for number in range(1, count)}
 
 
 def reader_count(concurrency: int, keys: int) -> int:
@@ -283,11 +283,11 @@ def queue_workload(
         avoids: whether they keep away from sets that failed or were slow.
         send_timeout_s: how long a send waits for its answer.
     """
-    keys = queue_keys(cluster, topics.count)
+    keys = queue_keys(cluster, topics.count, topics.name)
     readers = reader_count(concurrency, len(keys))
     drain_ns_max += (topics.count - 1) * DRAIN_TOPIC_NS
     stay = pinned_threads(concurrency, readers, pinned)
-    names, there = topics_of(topics.count), topics_of(topics.there)
+    names, there = (topics_of(n, topics.name) for n in (topics.count, topics.there))
     late = {key: home for key, home in instead_of(keys).items() if keys[key].topic not in there}
 
     def client(thread: int) -> Client:

@@ -12,6 +12,7 @@ from maxq.harness.cli.show import show
 from maxq.harness.client.discovery import discover
 from maxq.harness.contracts.existing import read, written
 from maxq.harness.contracts.terminal import echo, pasted
+from maxq.harness.environments.attached.containers import located
 from maxq.harness.run.attached.watching import watch as watch_cluster
 from maxq.harness.run.process.signals import Stop
 from maxq.reference.rpc import loop_dial
@@ -38,15 +39,18 @@ def find(namesrvs: tuple[str, ...], name: str, out: Path | None) -> int:
     asked = [at for each in namesrvs for at in each.split(";") if at]
     with usage():
         found = asyncio.run(discover(loop_dial, asked, name))
+    described = found.cluster.inside(located())
     width = max(len(node) for node, _ in found.lines)
     for node, said in found.lines:
         echo(f"{node:{width}}  {said}", err=True)
-    text = written(found.cluster)
+    text = written(described)
     if out is None:
         echo(text.rstrip("\n"))
         return 0
     out.write_text(text)
     echo(f"wrote {out}; watch it: {pasted(f'maxq watch --cluster {out}')}", err=True)
+    if all(member.container for member in described.members):
+        echo(f"what a test would do to it: {pasted(f'maxq test --cluster {out}')}", err=True)
     return 0
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import click
 import msgspec
 
+from maxq.checkers.judgement.runner import EXIT_UNKNOWN
+from maxq.harness.cli.attached import OF_CLUSTERS, consented, options_for
 from maxq.harness.cli.given import asked
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
 from maxq.harness.cli.given.param_types import (
@@ -32,6 +34,7 @@ from maxq.harness.schedule.options import Options
 from maxq.harness.schedule.outlook import in_order, whom
 from maxq.harness.targets.changes import said
 from maxq.nemeses.catalogue import needs_of
+from maxq.reference.records import some
 
 EPILOG = """
 \b
@@ -50,6 +53,7 @@ FIRST = (
 
 @click.command(cls=Sectioned, epilog=EPILOG, first=FIRST)
 @section("Where", ENVIRONMENT)
+@OF_CLUSTERS
 @cluster()
 @load()
 @section(
@@ -75,13 +79,22 @@ def test(**given: Any) -> int:
     fail_on, explain = given.pop("fail_on") or "", given.pop("explain")
     tries = given.pop("tries")
     context = RunContext(keep=given.pop("keep"), base_image=given.pop("base_image"))
-    options = resolved(given, doctor.Place(base_image=context.base_image, store=store))
+    consent = given.pop("consent")
+    if given["existing"] is not None:
+        options = options_for({**given, "store": store})
+        if not consented(options, some(options.existing, "it was read"), "" if plan else consent):
+            return 0 if plan else EXIT_UNKNOWN
+    elif consent:
+        raise click.UsageError("--yes is for --cluster")
+    else:
+        del given["existing"], given["max_unavailable"]
+        options = resolved(given, doctor.Place(base_image=context.base_image, store=store))
     if explain and options.environment != "simulated":
         raise click.UsageError("--explain needs --env simulated, where a run can be repeated")
     if plan:
         show_plan(options, as_json=as_json)
         return 0
-    for line in said_of_files(options):
+    for line in said_of_files(options) if options.existing is None else ():
         echo(line, err=True)
     judged = stored_run.run_test(options, store, quiet=as_json, verbose=verbose, context=context)
     judged = msgspec.structs.replace(judged, fail_on=fail_on)

@@ -167,10 +167,10 @@ async def _said(pool: Pool, address: str) -> str:
 
 
 def _members(kind: str, addresses: Sequence[str]) -> tuple[Member, ...]:
-    return tuple(Member(f"{kind}-{number}", at) for number, at in enumerate(addresses))
+    return tuple(Member(name=f"{kind}-{number}", address=at) for number, at in enumerate(addresses))
 
 
 def _brokers(sets: Mapping[str, Mapping[int, str]]) -> Iterator[BrokerMember]:
     for name, ids in sorted(sets.items()):
         for number, at in sorted(ids.items()):
-            yield BrokerMember(f"{name}-{number}", at, name, number)
+            yield BrokerMember(name=f"{name}-{number}", address=at, set=name, id=number)

@@ -49,12 +49,19 @@ class Deployment:
         environment: where they run; `up` brings it up, whoever made it brings it down.
         target: what they are.
         settings: how they are set up.
+        nodes: the same as processes; None: those of the settings, to be started.
     """
 
-    def __init__(self, environment: Environment, target: Target, settings: Settings) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        target: Target,
+        settings: Settings,
+        nodes: Nodes | None = None,
+    ) -> None:
         self.settings = settings
         self._environment = environment
-        self.processes = Nodes(environment, target, settings)
+        self.processes = nodes or Nodes(environment, target, settings)
         ways = Ways(environment, self.processes)
         self.links = Links(environment, self.processes, ways, by_name=settings.by_name)
         self.losses = Losses(self.processes, ways)

@@ -9,18 +9,20 @@
     [[broker]]
     name = "broker-a-0"
     address = "10.0.0.7:10911"
+    container = "broker-a"
     set = "broker-a"
     id = 0
 
 ``[[controller]]`` is as ``[[namesrv]]``; without any, brokers are masters and slaves by their
-settings, and `id` 0 is the master. With controllers `id` is what they gave the broker.
+settings, and `id` 0 is the master. With controllers `id` is what they gave the broker. `container`
+may be left out: such a node can be watched, and has no faults.
 """
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -32,6 +34,7 @@ NODES_MAX = 255
 BYTES_MAX = 1 << 20
 Name = Annotated[str, Meta(pattern=r"^[^\s:/]{1,140}$")]
 Address = Annotated[str, Meta(pattern=r"^[^\s:]{1,253}:[0-9]{1,5}$")]
+Container = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{0,128}$")]
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
@@ -39,18 +42,23 @@ class ClusterFileError(ValueError):
     """A file describes no cluster that could be asked; says what is wrong."""
 
 
-class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node, by what Max-Q calls it, and its ``host:port``."""
+class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A node, by what Max-Q calls it, and its ``host:port``. `container` is the name of the docker
+    container in which it runs alone; empty: none of this machine."""
 
     name: Name
     address: Address
+    container: Container = ""
 
 
-class BrokerMember(Member, frozen=True, forbid_unknown_fields=True):
+class BrokerMember(Member, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A broker: `set` is its brokerName."""
 
     set: Name
     id: Id
+
+
+M = TypeVar("M", bound=Member)
 
 
 class Existing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,9 +71,14 @@ class Existing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str = ""
 
     @property
+    def members(self) -> tuple[Member, ...]:
+        """All nodes."""
+        return (*self.namesrv, *self.controller, *self.broker)
+
+    @property
     def addresses(self) -> dict[str, str]:
         """Where each node is, by its name."""
-        return {m.name: m.address for m in (*self.namesrv, *self.controller, *self.broker)}
+        return {m.name: m.address for m in self.members}
 
     @property
     def topology(self) -> Topology:
@@ -78,6 +91,27 @@ class Existing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             nodes=tuple(self._nodes()),
         )
 
+    def inside(self, containers: Mapping[str, str]) -> "Existing":
+        """The same, each node that is alone at its address in the container that is there.
+
+        Args:
+            containers: by their addresses.
+        """
+        count = Counter(_host(m.address) for m in self.members)
+
+        def placed(members: tuple[M, ...]) -> tuple[M, ...]:
+            return tuple(
+                msgspec.structs.replace(m, container=containers[_host(m.address)])
+                if count[_host(m.address)] == 1 and _host(m.address) in containers
+                else m
+                for m in members
+            )
+
+        return msgspec.structs.replace(
+            self, namesrv=placed(self.namesrv), broker=placed(self.broker),
+            controller=placed(self.controller),
+        )  # fmt: skip
+
     def _nodes(self) -> Iterator[Node]:
         for role, members in ((Role.NAMESRV, self.namesrv), (Role.CONTROLLER, self.controller)):
             for one in members:
@@ -87,6 +121,10 @@ class Existing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 name=broker.name, role=Role.BROKER, port=_port(broker.address),
                 broker_set=broker.set, replica=broker.id,
             )  # fmt: skip
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
 
 
 def _port(address: str) -> int:
@@ -116,7 +154,7 @@ def read(path: Path) -> Existing:
 
 def _wrong(found: Existing) -> str:
     """What is wrong of nodes taken together; empty if nothing is."""
-    members: Sequence[Member] = (*found.namesrv, *found.controller, *found.broker)
+    members = found.members
     if len(members) > NODES_MAX:
         return f"{len(members)} nodes, and at most {NODES_MAX} can be asked"
     for what, each in (("name", [m.name for m in members]),
@@ -143,7 +181,8 @@ def written(found: Existing) -> str:
 
 
 def _lines(one: Member) -> str:
-    return f"name = {_quoted(one.name)}\naddress = {_quoted(one.address)}\n"
+    inside = f"container = {_quoted(one.container)}\n" if one.container else ""
+    return f"name = {_quoted(one.name)}\naddress = {_quoted(one.address)}\n{inside}"
 
 
 def _quoted(text: str) -> str:

@@ -22,9 +22,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shutil
-import socket
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -45,6 +42,7 @@ from maxq.harness.contracts.environment import (
 from maxq.harness.environments.disks import node_disk
 from maxq.harness.environments.engine import image as docker_image
 from maxq.harness.environments.engine import leaks, rights
+from maxq.harness.environments.engine.callers import INSIDE, SOCKET, Callers
 from maxq.harness.environments.engine.client import (
     INSTEAD,
     ContainerSpec,
@@ -55,24 +53,18 @@ from maxq.harness.environments.engine.client import (
 from maxq.harness.environments.machines.agent_client import Link
 from maxq.harness.environments.machines.machine import LinkedMachine, Place, dial_from, write_hosts
 from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
-from maxq.reference.records import some
 from maxq.reference.rpc import Dial
 
 POOL = IPv4Network("198.18.0.0/15")  # set aside for benchmarks: never a real host
 PREFIX_SMALL = 24  # of the smallest network of a run: 15 machines
 MACHINES_MAX = 255
 CLIENT_INDEX, OBSERVER_INDEX = 2, 3  # of the addresses of block 0; the engine keeps 1
-CALL_TIMEOUT_S = 30.0  # from the start of a container to its call
 LEAVE_S = 5.0  # containers end by themselves within this
 AT_ONCE = 4  # requests to the engine
-NAME_MAX = 128  # bytes of a machine's name
-SOCKET = "socket"
-INSIDE = "/maxq/harness"  # where a container finds the folder of the socket
 RESOLVER = "# no name servers: names of machines are in /etc/hosts, and no question leaves\n"
 PATH = "/opt/maxq/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENV = {"PATH": PATH, "PYTHONPATH": "/opt/maxq/lib"}  # as the image has it
 COULD = frozenset(Capability) - SIMULATED_ONLY  # where this user may, and the kernel can
-CREDENTIALS = struct.Struct("3i")  # of a peer: process, user, group
 LOST = "a container of the docker environment ended, and the cluster with it: "
 PYTHON = "python3"  # what a node's command begins with inside
 
@@ -132,16 +124,12 @@ class DockerEnvironment:
         self._lacking: dict[Capability, Lack] = {}  # as was found when it was tried
         self._disks: list[node_disk.OwnDisk] = []
         self.run = f"maxq-{secrets.token_hex(4)}"
-        self._socket_folder = self._folder / f".{self.run}"
+        self._callers = Callers(self._folder / f".{self.run}", LOST)
         self._engine: Engine | None = None
         self._watchdog: leaks.Watchdog | None = None
-        self._listener: socket.socket | None = None
         self._network = POOL
-        self._links: dict[str, Link] = {}
-        self._pids: dict[str, int] = {}  # of processes 1, as this machine numbers them
         self._machines: dict[str, LinkedMachine] = {}
         self._whole = False  # nothing that `up` asked for is still on its way
-        self._first_lost: asyncio.Future[str] | None = None
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -163,26 +151,24 @@ class DockerEnvironment:
             raise
 
     async def _up(self, names: Sequence[str]) -> None:
-        self._first_lost = asyncio.get_running_loop().create_future()
         engine = self._engine = await asyncio.to_thread(connect)
         await asyncio.to_thread(leaks.remove_dead, engine)
         image = await asyncio.to_thread(
             docker_image.ensure_image, engine, self._base_image, self._say, self._layer
         )
-        self._watchdog = leaks.Watchdog(self.run, self._socket_folder)
-        labels = leaks.this_process().labels(self.run, self._socket_folder)
+        folder = self._callers.folder
+        self._watchdog = leaks.Watchdog(self.run, folder)
+        labels = leaks.this_process().labels(self.run, folder)
         self._network = await asyncio.to_thread(self._make_network, engine, len(names), labels)
         # After the network, whose label names it to whoever cleans up.
-        self._socket_folder.mkdir(parents=True, mode=0o700)
-        (self._socket_folder / "resolv.conf").write_text(RESOLVER)
-        self._listen(len(names) + 1)
+        self._callers.listen(len(names) + 1)
+        (folder / "resolv.conf").write_text(RESOLVER)
         specs = [self._spec(CLIENT, CLIENT_INDEX, image, labels)]
         specs += [self._spec(n, i * BLOCK, image, labels) for i, n in enumerate(names, start=1)]
         await self._make_containers(engine, specs)
         self._whole = True
-        await self._take_calls({CLIENT, *names})
-        # Containers keep what they have mounted; who is killed from now on leaves no folder.
-        shutil.rmtree(self._socket_folder)
+        await self._callers.take({CLIENT, *names})
+        self._callers.forget_folder()
         await self._equip(names)
 
     async def _make_containers(self, engine: Engine, specs: Sequence[ContainerSpec]) -> None:
@@ -201,19 +187,6 @@ class DockerEnvironment:
         if failures:
             raise failures[0]
 
-    def _listen(self, backlog: int) -> None:
-        """Be there before the first container is, so that one that calls in vain knows it."""
-        listener = self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        listener.setblocking(False)
-        # Through a descriptor of its folder: the path of a run may be longer than a name of a
-        # socket can be.
-        fd = os.open(self._socket_folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            listener.bind(f"/proc/self/fd/{fd}/socket")
-        finally:
-            os.close(fd)
-        listener.listen(backlog)
-
     def _make_network(self, engine: Engine, count: int, labels: dict[str, str]) -> IPv4Network:
         for subnet in free_subnets(subnet_prefix(count), engine.networks()):
             if engine.make_network(self.run, subnet, labels):
@@ -221,7 +194,7 @@ class DockerEnvironment:
         raise EngineFailed(f"no network of {POOL} is free; `maxq clean` removes what is left over")
 
     def _spec(self, name: str, index: int, image: str, labels: dict[str, str]) -> ContainerSpec:
-        sockets, hosts = str(self._socket_folder), str(self._hosts(name))
+        sockets, hosts = str(self._callers.folder), str(self._hosts(name))
         resolver = f"{sockets}/resolv.conf"
         binds = {sockets: INSIDE, hosts: "/etc/hosts", resolver: "/etc/resolv.conf"}
         write_hosts(self._hosts(name), {}, own_name=name)
@@ -249,39 +222,9 @@ class DockerEnvironment:
     def _hosts(self, name: str) -> Path:
         return self._folder / f"{name}.hosts"
 
-    async def _take_calls(self, expected: set[str]) -> None:
-        """Wait until every container has called.
-
-        Raises:
-            TimeoutError: one has not; says which, and what is usually wrong.
-        """
-        try:
-            async with asyncio.timeout(CALL_TIMEOUT_S):
-                while expected - self._links.keys():
-                    await self._take_call()
-        except TimeoutError:
-            silent = ", ".join(sorted(expected - self._links.keys()))
-            raise TimeoutError(
-                f"no call from {silent} within {CALL_TIMEOUT_S:.0f} s: it has ended, or the engine "
-                f"is not of this machine, or does not see {self._folder}"
-            ) from None
-
-    async def _take_call(self) -> None:
-        loop = asyncio.get_running_loop()
-        sock, _ = await loop.sock_accept(some(self._listener, "it listens before it makes"))
-        name = (await loop.sock_recv(sock, NAME_MAX)).decode()
-
-        def ended() -> None:
-            if self._first_lost is not None and not self._first_lost.done():
-                self._first_lost.set_result(name)
-
-        peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-        self._pids[name] = CREDENTIALS.unpack(peer)[0]
-        self._links[name] = Link(sock, lost=f"{LOST}{name}", on_close=ended)
-
     async def _equip(self, names: Sequence[str]) -> None:
         """Give the client its second address, try that packets can be cut, name the machines."""
-        client = self._links[CLIENT]
+        client = self._callers.link(CLIENT)
         observer = f"{self._network[OBSERVER_INDEX]}/{self._network.prefixlen}"
         await client.ask("address", name=CLIENT, remove=[], add=[observer])
         nobody = str(self._network[-2])
@@ -293,7 +236,7 @@ class DockerEnvironment:
         for number, name in enumerate(names, start=1):
             disk = await asyncio.to_thread(self._disk, name) if self._with_disks else None
             self._machines[name] = LinkedMachine(
-                self._links[name],
+                self._callers.link(name),
                 place,
                 name,
                 block=IPv4Network((self._network[number * BLOCK], 33 - BLOCK.bit_length())),
@@ -324,7 +267,7 @@ class DockerEnvironment:
         Raises:
             OSError: it cannot be made, or not be reached.
         """
-        pid = self._pids[name]
+        pid = self._callers.pids[name]
         if not pid:
             raise OSError("this process sees those of containers not, and cannot give them disks")
         try:
@@ -348,9 +291,7 @@ class DockerEnvironment:
         )
 
     async def lost(self) -> None:
-        if self._first_lost is None:
-            raise EnvironmentLost(f"{LOST}none is up")
-        raise EnvironmentLost(f"{LOST}{await asyncio.shield(self._first_lost)}")
+        await self._callers.lost()
 
     def machine(self, name: str) -> LinkedMachine:
         return self._machines[name]
@@ -367,24 +308,16 @@ class DockerEnvironment:
         return dial_from(self._client, str(self._network[OBSERVER_INDEX]))
 
     def _client(self) -> Link:
-        if CLIENT not in self._links:
-            raise EnvironmentLost(f"{LOST}none is up")
-        return self._links[CLIENT]
+        return self._callers.link(CLIENT)
 
     async def down(self) -> None:
         engine, self._engine = self._engine, None
         watchdog, self._watchdog = self._watchdog, None
-        listener, self._listener = self._listener, None
-        links, self._links = self._links, {}
-        for link in links.values():
-            link.close()  # process 1 reads end of file
-        if listener is not None:
-            listener.close()
+        self._callers.close()
         if engine is None:
             return
         left = await asyncio.to_thread(self._remove, engine, watchdog)
         await asyncio.to_thread(node_disk.close_all, self._disks)
-        shutil.rmtree(self._socket_folder, ignore_errors=True)
         if left:
             self._say(f"left behind: {', '.join(left)}; `maxq clean` removes it later")
 

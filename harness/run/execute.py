@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from maxq.harness.cluster.adopted import Adopted
 from maxq.harness.cluster.deployment import Deployment
 from maxq.harness.contracts.cluster import Killable
 from maxq.harness.contracts.environment import (
@@ -22,6 +23,7 @@ from maxq.harness.contracts.environment import (
 )
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import Target, spoken
+from maxq.harness.environments.attached.containers import AttachedContainers
 from maxq.harness.environments.disks import node_disk
 from maxq.harness.environments.docker import PYTHON, DockerEnvironment
 from maxq.harness.environments.local import LocalEnvironment
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from maxq.harness.simulation.world import SimHost, World
 
 NODES = "nodes"  # the folder of a run that holds its machines'
+LEFT = "left"  # of the configuration: what a run left otherwise of a cluster that ran already
 
 
 class Judge(Protocol):
@@ -77,11 +80,14 @@ def run_in_world(options: Options, run: Run, context: RunContext, is_valid: Judg
 
 def _real(options: Options, run: Run, context: RunContext, is_valid: Judge) -> None:
     target = make_target(options)
-    components = target.prepare()
+    components = target.prepare() if options.existing is None else {}
     if components:
         run.add_config({"components": components, "nodes": options.node_releases})
-    environment = make_environment(
-        options, run.path / NODES, context.base_image, context.progress.say, target
+    cluster, environment = _adopted(options, run, context, target) or (
+        None,
+        make_environment(
+            options, run.path / NODES, context.base_image, context.progress.say, target
+        ),
     )
     stop = context.stop
 
@@ -102,9 +108,30 @@ def _real(options: Options, run: Run, context: RunContext, is_valid: Judge) -> N
                     before_end=keep,
                     real=True,
                 ),
+                cluster,
             )
 
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    finally:
+        if cluster is not None:
+            run.add_config({LEFT: cluster.left})
+
+
+def _adopted(
+    options: Options, run: Run, context: RunContext, target: Target
+) -> tuple[Adopted, Environment] | None:
+    """The cluster that runs already, and where; None: a run sets one up."""
+    if options.existing is None:
+        return None
+    environment = AttachedContainers(
+        options.existing, run.path / NODES, base_image=context.base_image,
+        needs=needs_of_run(options), say=context.progress.say,
+    )  # fmt: skip
+    cluster = Adopted(
+        environment, target, options.settings(), pids=environment.pids, say=context.progress.say
+    )
+    return cluster, environment
 
 
 async def _kept(cluster: Deployment, environment: Environment, progress: Progress) -> None:

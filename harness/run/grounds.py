@@ -44,7 +44,7 @@ def _grounds(options: Options) -> Iterator[Ground]:
     brokers = [n for n in nodes if n.broker_set]
     sets = sorted({n.broker_set for n in brokers})
     keys = [*enumerate(homes_of(sets, 1))]
-    if options.existing is not None:  # it is watched, and nothing else
+    if options.watched:
         yield from ((OF_ROLE[role], n.name) for n in nodes for role in n.roles)
         return
     yield (RECOVERY,)
@@ -61,6 +61,6 @@ def _grounds(options: Options) -> Iterator[Ground]:
         yield from ((LOCK, ORDERED_KEYS + number, name) for number, name in enumerate(sets))
     if "offsets" in options.workload:
         yield from ((CONSUMER_OFFSET, thread) for thread in range(COMMITTERS))
-    if not options.lacks_ids:  # of such logs nothing is judged
+    if not options.lacks_ids and options.existing is None:  # of such logs nothing is judged
         yield from ((REPLICA_LOG_READ, n.name) for n in brokers)
     yield from ((OF_ROLE[role], n.name) for n in nodes for role in n.roles)

@@ -100,13 +100,12 @@ OURS_ALONE = ("S9b", "S10b", "L6")
 SAID_BY_OURS = ("P1", "P2", "P3", "P8")
 
 
-# Of a cluster that is watched: what shows in stores and processes, and what needs a time in which
-# nothing was done to its nodes. Others may do anything to them.
+# Of a cluster that runs already: what shows in stores.
+UNREAD = {"S8", "S8b", "S9", "S11b"}
+# Of one that is watched also what shows in processes, and what needs a time in which nothing was
+# done to its nodes. Others may do anything to them.
 UNSEEN_FROM_OUTSIDE = {
-    "S8",
-    "S8b",
-    "S9",
-    "S11b",
+    *UNREAD,
     "S13",
     "S15",
     *(c.id for c in CLAIMS if c.undisturbed),
@@ -147,7 +146,7 @@ def absent(options: Options) -> list[str]:
     if options.pair and REFERENCE not in options.targets:
         ours |= {*SAID_BY_OURS}
     if options.existing is not None:
-        ours |= UNSEEN_FROM_OUTSIDE
+        ours |= UNSEEN_FROM_OUTSIDE if options.watched else UNREAD
 
     def unseen(c: Claim) -> bool:
         if options.lacks_ids:

@@ -139,6 +139,7 @@ async def perform(
     target: Target,
     run: Run,
     context: RunContext,
+    cluster: Deployment | None = None,
 ) -> None:
     """Perform a run in an environment: everything but the verdict.
 
@@ -148,6 +149,7 @@ async def perform(
         target: what to run.
         run: the run's folder, with its configuration saved.
         context: of the run; its `script` is there.
+        cluster: that runs already; None: one is set up.
 
     Raises:
         SetupFailed, EnvironmentUnavailable, MissingCapability: there was no run to judge.
@@ -158,12 +160,15 @@ async def perform(
     script = some(context.script, "it was drawn")
     if context.real:  # nodes stamp their logs by the wall clock
         run.add_config({ZERO_WALL_MS: context.wall_ms()})
-    cluster = Deployment(environment, target, options.settings())
+    cluster = cluster or Deployment(environment, target, options.settings())
+    begun = f"starting {spoken(cluster.nodes)} in {environment.name}"
+    if options.existing is not None:
+        begun = f"testing {spoken(cluster.nodes)} of cluster {options.existing.cluster}"
     try:
         for name in () if options.scripted else options.nemesis:
             possible(environment, needs_of([name]), f"--nemesis {name}")
         check(script, cluster, environment)
-        progress.say(f"starting {spoken(cluster.nodes)} in {environment.name}")
+        progress.say(begun)
         await cluster.up()
         with run.open_journal() as journal:
             recorder = JournalRecorder(journal, progress.update)
@@ -174,7 +179,8 @@ async def perform(
         if context.stop.heeded_ns:
             run.add_config({LASTED: context.stop.heeded_ns})
         await context.before_end(cluster)
-        progress.say("stopping the nodes, collecting logs and stores")
+        if options.existing is None:
+            progress.say("stopping the nodes, collecting logs and stores")
         for node in await cluster.stop_all():
             progress.say(f"{node} did not stop when asked to and was killed")
         if context.collect:
@@ -265,7 +271,9 @@ async def _made_and_tried(
     context.progress.say("making topics and consumer groups, and trying them")
     # A log that holds nothing yet is what some schedules are about, and the simulator's exactly so.
     by_sending = making.options.topics_made == "by-sending"
-    sends = by_sending or (context.real and not making.options.scripted)
+    # Of a cluster that runs already another run may have left messages in such a topic.
+    fresh = context.real and making.options.existing is None
+    sends = by_sending or (fresh and not making.options.scripted)
     queues = max(composed.topics.values(), default=1)
     topics = ({TRIAL_TOPIC: queues} if sends else {}) | composed.topics
     made = composed.topics if by_sending else topics

@@ -52,7 +52,7 @@ from maxq.workloads.containers import containers_workload
 from maxq.workloads.delayed import delayed_workload
 from maxq.workloads.delayed_alone import delayed_alone_workload
 from maxq.workloads.flood import flood_workload
-from maxq.workloads.late_topics import Topics
+from maxq.workloads.late_topics import TOPIC, Topics
 from maxq.workloads.lock import lock_workload
 from maxq.workloads.observe import observe_workload
 from maxq.workloads.offsets import offsets_workload
@@ -83,7 +83,7 @@ class Making(msgspec.Struct, frozen=True, kw_only=True):
 
 def topics_of(o: Options) -> Topics:
     """The topics of a run's workload queue."""
-    return Topics(o.topics, o.topics_made, o.topic_attributes)
+    return Topics(o.topics, o.topics_made, o.topic_attributes, o.topic or TOPIC)
 
 
 def _queue(m: Making) -> Workload:
@@ -188,7 +188,8 @@ def workloads() -> dict[str, WorkloadKind]:
 
 def places_of(cluster: Cluster, options: Options) -> list[tuple[str, str, int]]:
     """The queues of a run: topic, broker set and queue id of each; a key is an index."""
-    return [(q.topic, q.broker_set, q.queue_id) for q in queue_keys(cluster, options.topics)]
+    queues = queue_keys(cluster, options.topics, options.topic or TOPIC)
+    return [(q.topic, q.broker_set, q.queue_id) for q in queues]
 
 
 def make_workloads(making: Making) -> list[Workload]:
@@ -213,6 +214,7 @@ def make_workloads(making: Making) -> list[Workload]:
         decode=payload.decode,
         level_s=options.recovery_s,
         shares=options.shares,
+        stores=options.existing is None,
     )
     return [*made, probes, observers]
 

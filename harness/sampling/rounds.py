@@ -14,13 +14,15 @@ Clients do what `loads` say: sends and polls of the workload queue, and turns of
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import NamedTuple
 
 import msgspec
 
-from maxq.harness.contracts.target import plan
+from maxq.harness.contracts.target import Node, plan
 from maxq.harness.sampling.late_topics import creations, late_loads
 from maxq.harness.schedule.format import (
+    EVERYBODY,
     READ,
     SEND,
     TURN,
@@ -76,7 +78,9 @@ def schedule_of(options: Options, patience: int) -> Schedule:
     quiet = seconds(options.interval_ns) or quiet
     nodes, by_name = plan(options.topology), options.settings().by_name
     acts: list[Act] = []
-    for n, name in enumerate(names):
+    if options.existing is not None:
+        acts += in_turn(names, options, nodes, length, quiet)
+    for n, name in enumerate(names if options.existing is None else ()):
         drawing = Drawing.of(
             f"{options.seed}/nemesis/{name}", nodes, by_name=by_name, releases=options.targets
         )
@@ -137,6 +141,37 @@ def rounds_of(
         yield from acts
         before, at = acts[-1].id, at + made[-1].at
         wait = round(quiet * drawing.rng.uniform(*SPREAD), 3)
+
+
+def in_turn(
+    names: Sequence[str], options: Options, nodes: Sequence[Node], length: float, quiet: float
+) -> Iterator[Act]:
+    """Rounds of all faults of a run, one after the other, so that never two are at work; of nodes
+    they take so many away at a time as the run may, and cuts keep a majority."""
+    drawings = {
+        name: Drawing.of(f"{options.seed}/nemesis/{name}", nodes, by_name=False) for name in names
+    }
+    drawn = {name: _drawn(kinds_of(name), drawing, 0.0) for name, drawing in drawings.items()}
+    before, at, wait = "", 0.0, QUIET_S
+    for turn, name in enumerate(cycle(names)):
+        made = [t._replace(step=_within(t.step, options)) for t in next(drawn[name])]
+        at += wait
+        if at + made[-1].at >= length:
+            return
+        when = When(after=before, at=wait) if before else When(at=wait)
+        acts = [*acts_of(f"{name}{turn // len(names) + 1}", made, when)]
+        yield from acts
+        before, at = acts[-1].id, at + made[-1].at
+        wait = round(quiet * drawings[name].rng.uniform(*SPREAD), 3)
+
+
+def _within(step: Step, options: Options) -> Step:
+    most = options.max_unavailable
+    count = most if step.who.count == EVERYBODY else min(step.who.count, most)
+    keeps = {"keeps": True} if "shape" in step.args else {}
+    return step._replace(
+        who=msgspec.structs.replace(step.who, count=count), args={**step.args, **keeps}
+    )
 
 
 def _after_lull(at: float, long: float, lull: float) -> float:

@@ -163,6 +163,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     mutant: str = ""
     pinned: Threads = 0  # threads of the workload queue that stay with one broker for the whole run
     topics: Topics = 1  # of the workload queue
+    topic: str = ""  # the name of the first of them; empty: the usual one
     topics_made: Made = "before"  # those but the first
     client_retries: Tries = 0  # of the queue's sends; each try is an operation
     send_timeout_ns: LastsNs = 0  # of the queue's sends; 0: as long as any answer may take
@@ -181,13 +182,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     later: tuple[str, ...] = ()
     changed: tuple[tuple[str, str], ...] = ()
     alone: bool = False  # at first one broker of each set runs, and no controller
-    existing: Existing | None = None  # a cluster that runs already, and is only watched
+    existing: Existing | None = None  # a cluster that runs already
+    max_unavailable: Nodes = 1  # of its nodes, that faults may take away at a time
     lasted_ns: Ops = 0  # how long clients ran of a run that was asked to end early; 0: all the time
 
     @property
     def pair(self) -> bool:
         """Whether the brokers are masters and slaves without controllers."""
         return not self.controllers
+
+    @property
+    def watched(self) -> bool:
+        """Whether it runs already and is only asked: no load, no faults."""
+        return self.existing is not None and not self.workload
 
     @property
     def topology(self) -> Topology:
@@ -311,7 +318,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             * 1_000_000,
             has_ids=not self.lacks_ids and not self.pair,
             part=self._lasted,
-            purpose=() if self.existing else self._purpose,
+            purpose=() if self.watched else self._purpose,
         )
 
     @property
@@ -323,7 +330,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def elects(self) -> bool:
         """Whether another replica can be made master by order at the end."""
-        return self.replicas > 1 and not self.lacks_ids and not self.pair
+        ours = self.existing is None  # nobody else's cluster is given orders
+        return self.replicas > 1 and not self.lacks_ids and not self.pair and ours
 
     @property
     def own_disks(self) -> bool:
@@ -426,8 +434,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def command(self) -> str:
         """The command line that repeats the run."""
         if self.existing is not None:
+            asked = f"--cluster {quote(self.existing.file)}"
             limit = f"--time-limit {decimal(self.time_limit_ns)}s"
-            return f"maxq watch --cluster {quote(self.existing.file)} {limit}"
+            if self.watched:
+                return f"maxq watch {asked} {limit}"
+            words = [f"maxq test {asked} --nemesis {','.join(self.nemesis)} {limit}"]
+            words += [f"--interval {decimal(self.interval_ns)}s"] if self.interval_ns else []
+            words += [f"--rate {self.rate:g} --concurrency {self.concurrency}"]
+            words += [f"--max-unavailable {self.max_unavailable} --seed {self.seed}"]
+            return " ".join([*words, f"--yes {quote(self.existing.cluster)}"])
         words = [
             "maxq test",
             f"--env {self.environment}",

@@ -25,7 +25,7 @@ from maxq.harness.contracts.environment import (
 )
 from maxq.harness.environments import docker
 from maxq.harness.environments.docker import DockerEnvironment
-from maxq.harness.environments.engine import leaks, rights
+from maxq.harness.environments.engine import callers, leaks, rights
 from maxq.harness.environments.engine.client import Engine, connect
 from maxq.harness.environments.machines import rights as machine_rights
 from maxq.harness.environments.machines.machine import LinkedMachine
@@ -224,7 +224,7 @@ def test_what_cannot_come_up_says_why_and_leaves_nothing(
         await refused(DockerEnvironment(tmp_path / "a"), ["m"] * 256, "at most 255 machines")
         # Two of one name: the engine refuses the second when the first is there.
         await refused(DockerEnvironment(tmp_path / "b"), ["m", "m"], "in use")
-        monkeypatch.setattr(docker, "CALL_TIMEOUT_S", 0.5)
+        monkeypatch.setattr(callers, "CALL_TIMEOUT_S", 0.5)
         # Containers look for the harness's socket where it is not.
         monkeypatch.setattr(docker, "SOCKET", "nowhere")
         await refused(DockerEnvironment(tmp_path / "c"), ["m"], "no call from client, m within")

@@ -36,11 +36,17 @@ def as_watched(judged: Judged) -> Results:
     """The verdict, had its observers been all that there was."""
     nodes = [n for n in plan(judged.options.topology) if not n.spare]
     at = {node.name: f"{node.name}:{number + 1}" for number, node in enumerate(nodes)}
-    of = {role: tuple(Member(n.name, at[n.name]) for n in nodes if n.role is role) for role in Role}
+    of = {
+        role: tuple(Member(name=n.name, address=at[n.name]) for n in nodes if n.role is role)
+        for role in Role
+    }
     brokers = [n for n in nodes if n.role is Role.BROKER]
     existing = Existing(
         cluster="maxq", namesrv=of[Role.NAMESRV], controller=of[Role.CONTROLLER],
-        broker=tuple(BrokerMember(n.name, at[n.name], n.broker_set, n.replica) for n in brokers),
+        broker=tuple(
+            BrokerMember(name=n.name, address=at[n.name], set=n.broker_set, id=n.replica)
+            for n in brokers
+        ),
     )  # fmt: skip
     options = msgspec.structs.replace(judged.options, existing=existing, workload=())
     seen = [op for op in judged.stored.history.ops if op.f in SEEN]

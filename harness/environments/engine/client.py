@@ -23,6 +23,7 @@ CALL_TIMEOUT_S = 60
 BUILD_TIMEOUT_S = 600
 SAY_MAX = 100  # characters of a step of a build
 LABEL = "maxq.run"
+CONFLICT = 409  # the engine's answer where a container is not as it must be, such as ended
 DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 INSTEAD = "`--environment local` (no Docker, no root) and `--environment simulated` work without"
 HELP = (
@@ -38,7 +39,9 @@ class EngineFailed(Exception):
 class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A container to make: `binds` maps folders and files of the host to where they are inside;
     `read_only` names those of them that it must not change; `rights` are what its processes may
-    have beyond other programs (`maxq.harness.environments.engine.rights`)."""
+    have beyond other programs (`maxq.harness.environments.engine.rights`). One that is `beside`
+    another has that one's network, and neither `hostname`, `network` nor `address`; an empty
+    `address` is any of the network's."""
 
     name: str
     hostname: str
@@ -50,6 +53,7 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     binds: dict[str, str]
     read_only: frozenset[str] = frozenset()
     rights: frozenset[str] = frozenset()
+    beside: str = ""
 
 
 class Remain(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -59,6 +63,21 @@ class Remain(msgspec.Struct, frozen=True, kw_only=True, order=True):
     id: str
     name: str
     labels: dict[str, str]
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a container is that somebody else made: its process as this machine numbers it (0: it has
+    ended, with `code`), and its address in each network. `shares` says whose network it has that is
+    not its own, such as ``host``; `owner` is the run of Max-Q that made it, if one did."""
+
+    id: str
+    name: str
+    pid: int
+    code: int
+    paused: bool
+    addresses: dict[str, str]
+    shares: str = ""
+    owner: str = ""
 
 
 class Engine:
@@ -148,8 +167,9 @@ class Engine:
             for host, inside in spec.binds.items()
         ]
         with _named_failures(f"make container {spec.name}"):
+            beside = f"container:{spec.beside}" if spec.beside else ""
             host_config = self._api.create_host_config(
-                auto_remove=True, network_mode=spec.network, mounts=mounts,
+                auto_remove=True, network_mode=beside or spec.network, mounts=mounts,
                 cap_drop=["ALL"], cap_add=sorted(spec.rights), read_only=True,
                 tmpfs=rights.WRITABLE, mem_limit=rights.MEMORY_BYTES,
                 memswap_limit=rights.MEMORY_BYTES, pids_limit=rights.PROCESSES_MAX,
@@ -157,13 +177,62 @@ class Engine:
                 security_opt=["label=disable", "no-new-privileges"],
                 userns_mode="host" if self._remaps else None,
             )  # fmt: skip
-            end = self._api.create_endpoint_config(ipv4_address=spec.address)
+            named: dict[str, Any] = {}
+            if not beside:
+                end = self._api.create_endpoint_config(ipv4_address=spec.address or None)
+                networking = self._api.create_networking_config({spec.network: end})
+                named = {"hostname": spec.hostname, "networking_config": networking}
             made = self._api.create_container(
-                spec.image, command=list(spec.command), name=spec.name, hostname=spec.hostname,
-                labels=spec.labels, host_config=host_config, user="0:0",
-                networking_config=self._api.create_networking_config({spec.network: end}),
+                spec.image, command=list(spec.command), name=spec.name, labels=spec.labels,
+                host_config=host_config, user="0:0", **named,
             )  # fmt: skip
             self._api.start(made["Id"])
+
+    def standing(self, container: str) -> Standing:
+        """How a container is, by its name or id.
+
+        Raises:
+            EngineFailed: there is none.
+        """
+        with _named_failures(f"look at container {container}"):
+            found = self._api.inspect_container(container)
+        state, mode = found["State"], str(found["HostConfig"]["NetworkMode"])
+        networks = found["NetworkSettings"]["Networks"] or {}
+        alone = mode not in ("host", "none") and not mode.startswith("container:")
+        return Standing(
+            id=found["Id"],
+            name=str(found["Name"]).strip("/"),
+            pid=state["Pid"] if state["Running"] else 0,
+            code=state["ExitCode"],
+            paused=bool(state["Paused"]),
+            addresses={n: str(of["IPAddress"]) for n, of in networks.items() if of["IPAddress"]},
+            shares="" if alone else mode,
+            owner=(found["Config"]["Labels"] or {}).get(LABEL, ""),
+        )
+
+    def running(self) -> list[str]:
+        """The ids of all containers that run."""
+        with _named_failures("list containers"):
+            return [str(container["Id"]) for container in self._api.containers()]
+
+    def do(self, container: str, verb: Literal["pause", "unpause", "start"]) -> None:
+        """Have a container do something."""
+        with _named_failures(f"{verb} container {container}"):
+            getattr(self._api, verb)(container)
+
+    def signal(self, container: str, number: int) -> None:
+        """Send a signal to a container's first process; one that has ended is no error."""
+        with _named_failures(f"send signal {number} to container {container}"):
+            try:
+                self._api.kill(container, number)
+            except _sdk().errors.APIError as error:
+                if error.status_code != CONFLICT:
+                    raise
+
+    def log(self, container: str, lines: int) -> bytes:
+        """The last lines of what a container wrote."""
+        with _named_failures(f"read the log of container {container}"):
+            return bytes(self._api.logs(container, tail=lines))
 
     def remains(self, run: str = "") -> list[Remain]:
         """What the engine holds of one run, or of all; containers first."""

@@ -15,7 +15,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,7 @@ GOING_S = 3.0  # in which what ends by itself has gone
 # What the engine was asked for just before the harness died may appear after the first look.
 LATE_S = 3.0
 POLL_S = 0.1
+OWED = "owed"  # in a run's folder: the containers of others that it may have to let run
 FINISHED = b"f"  # to the watchdog: nothing is left, it can go
 
 
@@ -126,7 +128,7 @@ def remove_dead(engine: Engine, *, going_s: float = GOING_S) -> Cleaned:
     while True:
         left = [r for r in engine.remains() if is_dead(r.labels, here, _start_of(r.labels))]
         found |= dict.fromkeys(f"{r.kind} {r.name}" for r in left)
-        found |= dict.fromkeys(f"folder {folder}" for folder in _folders(left))
+        found |= dict.fromkeys(f"folder {folder}" for folder in _folders(engine, left))
         kept = _removed(engine, left)
         if not kept or time.monotonic() - begun >= going_s:
             gone = tuple(what for what in found if what not in kept)
@@ -145,14 +147,39 @@ def _removed(engine: Engine, left: Sequence[Remain]) -> dict[str, str]:
     return kept
 
 
-def _folders(left: Sequence[Remain]) -> Iterator[str]:
+def _folders(engine: Engine, left: Sequence[Remain]) -> Iterator[str]:
     """Remove the folders of these runs' sockets; those that were there."""
     runs = {r.labels[FOLDER]: r.labels[LABEL] for r in left if FOLDER in r.labels}
     for folder, run in runs.items():
         path = Path(folder)
         if path.name == f".{run}" and path.is_dir():  # and no other, whoever wrote the label
+            put_right(engine, path)
             shutil.rmtree(path, ignore_errors=True)
             yield folder
+
+
+def owe(folder: Path, containers: Collection[str]) -> None:
+    """Note, before it is done, of which containers of others this run takes the process away, so
+    that whoever cleans up gives it back."""
+    beside = folder / f".{OWED}"
+    beside.write_text("\n".join(sorted(containers)))
+    beside.replace(folder / OWED)
+
+
+def put_right(engine: Engine, folder: Path) -> list[str]:
+    """Let containers run that a run has noted; those that cannot be brought to it."""
+    left = []
+    with suppress(FileNotFoundError):
+        for container in (folder / OWED).read_text().split():
+            try:
+                standing = engine.standing(container)
+                if standing.paused:
+                    engine.do(container, "unpause")
+                elif not standing.pid:
+                    engine.do(container, "start")
+            except EngineFailed as error:
+                left.append(str(error))
+    return left
 
 
 def _start_of(labels: Mapping[str, str]) -> int | None:
@@ -160,16 +187,20 @@ def _start_of(labels: Mapping[str, str]) -> int | None:
     return started(int(number)) if number.isdecimal() else None
 
 
-def remove_run(engine: Engine, run: str, *, patience_s: float, late_s: float = 0.0) -> list[Remain]:
+def remove_run(
+    engine: Engine, run: str, *, patience_s: float, late_s: float = 0.0, name: str = ""
+) -> list[Remain]:
     """Remove all of a run; what is left after 20 s, normally nothing.
 
     Args:
+        name: of what alone is removed; empty: all.
         patience_s: containers may end by themselves for so long.
         late_s: stay until nothing has been seen for so long.
     """
     begun = seen = time.monotonic()
     while True:
-        left, now = engine.remains(run), time.monotonic()
+        now = time.monotonic()
+        left = [r for r in engine.remains(run) if name in ("", r.name)]
         if left:
             seen = now
         elif now - seen >= late_s:
@@ -208,7 +239,9 @@ def main() -> None:
         return
     run, folder = sys.argv[1:]
     try:
-        remove_run(connect(), run, patience_s=0.0, late_s=LATE_S)
+        engine = connect()
+        put_right(engine, Path(folder))
+        remove_run(engine, run, patience_s=GOING_S, late_s=LATE_S)
     except (EnvironmentUnavailable, EngineFailed):
         sys.exit(1)  # the next `clean` finds what is left
     finally:

@@ -66,7 +66,70 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     mount_hosts: bool = False
 
 
-class LinkedMachine:
+class LinkedNetwork:
+    """What an agent does in the network of its machine, and sees there.
+
+    Args:
+        link: to the agent.
+        name: of the machine.
+        client: the block that a cut of `CLIENT` means.
+    """
+
+    def __init__(self, link: Link, name: str, client: str) -> None:
+        self._link = link
+        self._name = name
+        self._client = client
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        # A run's network is chosen when it comes up, so only the environment knows where clients
+        # dial from.
+        resolved = [
+            msgspec.structs.replace(c, block=self._client) if c.source == CLIENT else c
+            for c in cuts
+        ]
+        await self._link.ask("filter", name=self._name, ruleset=ruleset(resolved))
+
+    async def cut_packets(self) -> dict[str, int]:
+        answer, _ = await self._link.ask("caught", name=self._name)
+        packets: dict[str, int] = answer["cut"]
+        return packets
+
+    async def connections(self, block: str) -> frozenset[tuple[str, str]]:
+        answer, _ = await self._link.ask("connections", name=self._name, block=block)
+        return frozenset((here, there) for here, there in answer["ends"])
+
+    async def reset_connections(self, block: str) -> None:
+        await self._link.ask("reset", name=self._name, block=block)
+
+    async def lose(self, losses: Sequence[Loss]) -> None:
+        await self._link.ask("filter", name=self._name, ruleset=loss_ruleset(losses))
+
+    async def lost_packets(self) -> dict[str, Dropped]:
+        answer, _ = await self._link.ask("caught", name=self._name)
+        return {source: Dropped(*counts) for source, counts in answer["lost"].items()}
+
+    async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
+        sock = await socket_inside(self._link, self._name, ANY_ADDRESS)
+        with sock:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await asyncio.get_running_loop().sock_connect(sock, (host, port))
+            except (ConnectionRefusedError, ConnectionResetError):
+                return "refused"
+            except TimeoutError:
+                return "silent"
+            except OSError as error:
+                if error.errno in NO_ROUTE:
+                    return "silent"
+                raise
+        return "open"
+
+
+class LinkedMachine(LinkedNetwork):
     """A machine and the agent that acts on it.
 
     Args:
@@ -86,9 +149,8 @@ class LinkedMachine:
         hosts: Path,
         disk: OwnDisk | None = None,
     ) -> None:
-        self._link = link
+        super().__init__(link, name, place.client)
         self._place = place
-        self._name = name
         self._block = block
         self._address = str(block.network_address)
         self._folder = folder
@@ -97,10 +159,6 @@ class LinkedMachine:
         self._disk = disk
         self._pids: list[int] = []
         write_hosts(hosts, {}, own_name=self._own_name)
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def address(self) -> str:
@@ -234,50 +292,6 @@ class LinkedMachine:
     async def set_hosts(self, hosts: Mapping[str, str]) -> None:
         write_hosts(self._hosts, hosts, own_name=self._own_name)
 
-    async def cut(self, cuts: Sequence[Cut]) -> None:
-        # A run's network is chosen when it comes up, so only the environment knows where clients
-        # dial from.
-        resolved = [
-            msgspec.structs.replace(c, block=self._place.client) if c.source == CLIENT else c
-            for c in cuts
-        ]
-        await self._link.ask("filter", name=self._name, ruleset=ruleset(resolved))
-
-    async def cut_packets(self) -> dict[str, int]:
-        answer, _ = await self._link.ask("caught", name=self._name)
-        packets: dict[str, int] = answer["cut"]
-        return packets
-
-    async def connections(self, block: str) -> frozenset[tuple[str, str]]:
-        answer, _ = await self._link.ask("connections", name=self._name, block=block)
-        return frozenset((here, there) for here, there in answer["ends"])
-
-    async def reset_connections(self, block: str) -> None:
-        await self._link.ask("reset", name=self._name, block=block)
-
-    async def lose(self, losses: Sequence[Loss]) -> None:
-        await self._link.ask("filter", name=self._name, ruleset=loss_ruleset(losses))
-
-    async def lost_packets(self) -> dict[str, Dropped]:
-        answer, _ = await self._link.ask("caught", name=self._name)
-        return {source: Dropped(*counts) for source, counts in answer["lost"].items()}
-
-    async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
-        sock = await socket_inside(self._link, self._name, ANY_ADDRESS)
-        with sock:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await asyncio.get_running_loop().sock_connect(sock, (host, port))
-            except (ConnectionRefusedError, ConnectionResetError):
-                return "refused"
-            except TimeoutError:
-                return "silent"
-            except OSError as error:
-                if error.errno in NO_ROUTE:
-                    return "silent"
-                raise
-        return "open"
-
     def _seen(self, path: str) -> Path:
         """Where this process finds what the machine has at a path."""
         disk, point = self._disk, self._folder / DISK
@@ -372,12 +386,12 @@ async def socket_inside(link: Link, machine: str, source: str) -> socket.socket:
     return sock
 
 
-def dial_from(link: Callable[[], Link], source: str) -> Dial:
-    """A way to reach nodes from an address of the clients' machine; `link` finds its agent, or
-    raises."""
+def dial_from(link: Callable[[], Link], source: str, machine: str = CLIENT) -> Dial:
+    """A way to reach nodes from an address of the clients' machine, or of another one; `link` finds
+    its agent, or raises."""
 
     async def connect(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Wired:
-        sock = await socket_inside(link(), CLIENT, source)
+        sock = await socket_inside(link(), machine, source)
         loop = asyncio.get_running_loop()
         try:
             await loop.sock_connect(sock, (host, port))

@@ -88,6 +88,9 @@ def _loss_rule(loss: "Loss") -> str:
     return f"{source} counter numgen random mod 100 < {loss.percent} counter drop {comment}"
 
 
+NOTHING = ruleset(()) + loss_ruleset(())  # takes both tables out
+
+
 def caught(listing: str) -> dict[str, int]:
     """Packets that each cut has caught, by source, from ``nft -j list ruleset inet``."""
     counts: dict[str, int] = {}

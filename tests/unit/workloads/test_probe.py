@@ -24,6 +24,7 @@ from maxq.histories.observed import (
 )
 from maxq.histories.op import Op
 from maxq.workloads import payload
+from maxq.workloads.late_topics import TOPIC
 from maxq.workloads.probe import (
     FIRST,
     MARGIN_NS,
@@ -35,7 +36,7 @@ from maxq.workloads.probe import (
     Probes,
     probe_workload,
 )
-from maxq.workloads.queue import QUEUES, TOPIC
+from maxq.workloads.queue import QUEUES
 
 SECOND_NS, MS_NS = 1_000_000_000, 1_000_000
 LIMIT_NS = 5 * SECOND_NS

@@ -24,10 +24,10 @@ from maxq.harness.schedule.options import Options
 from maxq.harness.schedule.perform import Started, queue_calls
 from maxq.histories.op import Op
 from maxq.workloads import payload
+from maxq.workloads.late_topics import TOPIC
 from maxq.workloads.queue import (
     QUEUES,
     READER_SHARE,
-    TOPIC,
     Reader,
     Reads,
     Writer,

@@ -18,7 +18,7 @@ from maxq.histories.observed import (
 )
 from maxq.histories.op import NEMESIS, Op
 from maxq.workloads.generated.columns.rows import Act
-from maxq.workloads.queue import TOPIC
+from maxq.workloads.late_topics import TOPIC
 
 REPLICAS, CONTROLLERS, OBSERVERS = 3, 3, 4
 EPOCH_BYTES = 113  # of the record with which a master begins its epoch

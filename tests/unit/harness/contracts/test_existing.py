@@ -44,9 +44,9 @@ def test_what_is_written_is_read(
     brokers = names[2:]
     found = Existing(
         cluster=cluster,
-        namesrv=(Member(names[0], at[names[0]]),),
-        controller=(Member(names[1], at[names[1]]),) if controlled else (),
-        broker=tuple(BrokerMember(name, at[name], sets[n % len(sets)], n)
+        namesrv=(Member(name=names[0], address=at[names[0]]),),
+        controller=(Member(name=names[1], address=at[names[1]]),) if controlled else (),
+        broker=tuple(BrokerMember(name=name, address=at[name], set=sets[n % len(sets)], id=n)
                      for n, name in enumerate(brokers)),
     )  # fmt: skip
     path = tmp_path_factory.mktemp("c") / "cluster.toml"

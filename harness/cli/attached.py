@@ -1,0 +1,145 @@
+"""``maxq test --cluster``: a run on a cluster that Max-Q did not start.
+
+Such a cluster may be in use. So the page that says what would be done comes first, and nothing is
+done without its name as consent.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from click.core import ParameterSource
+
+from maxq.harness.cli.given.asked import SEED_BITS, flat
+from maxq.harness.cli.given.param_types import usage
+from maxq.harness.cli.given.sections import section
+from maxq.harness.contracts.existing import Existing, read
+from maxq.harness.contracts.terminal import echo, pasted
+from maxq.harness.environments.attached.containers import standings
+from maxq.harness.environments.engine.client import connect
+from maxq.harness.run.attached.watching import asked_of
+from maxq.harness.run.execute import planned
+from maxq.harness.schedule.format import seconds
+from maxq.harness.schedule.options import Options
+from maxq.harness.schedule.outlook import in_order, whom
+from maxq.nemeses.catalogue import NO_FAULT
+
+FAULTS = ("kill", "stop", "restart", "pause", "partition", "loss", NO_FAULT)
+USUAL = ("kill", "partition")
+# What may be said beside --cluster: all else is the cluster's own.
+OPTIONS = frozenset((
+    "existing", "consent", "max_unavailable", "nemesis", "workload", "time_limit", "interval",
+    "rate", "concurrency", "seed", "store", "base_image", "plan", "as_json", "verbose", "fail_on",
+    "accept_partial", "plugins",
+))  # fmt: skip
+OF_CLUSTERS = section(
+    "A cluster that runs already",
+    click.option(
+        "--cluster", "existing", metavar="FILE", default=None,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="test this cluster, in containers of this machine: a file of `maxq cluster find`",
+    ),
+    click.option(
+        "--yes", "consent", metavar="NAME", default="",
+        help="do to the cluster of this name what the page says that is printed without it",
+    ),
+    click.option(
+        "--max-unavailable", type=click.IntRange(1, 9), default=1, show_default=True,
+        help="how many nodes faults take away at a time",
+    ),
+)  # fmt: skip
+
+
+def options_for(given: Mapping[str, Any]) -> Options:
+    """The options of a run on such a cluster, by what its nodes answer.
+
+    Raises:
+        UsageError: an option is not for it, or the file describes no cluster in containers.
+    """
+    context = click.get_current_context()
+    said = {
+        name for name in given
+        if context.get_parameter_source(name) not in (ParameterSource.DEFAULT, None)
+    }  # fmt: skip
+    if wrong := sorted(said - OPTIONS):
+        option = f"--{wrong[0].replace('_', '-')}"
+        raise click.UsageError(f"{option} is not for --cluster: that cluster is as it is")
+    nemesis = tuple(dict.fromkeys(flat(given["nemesis"]))) if "nemesis" in said else USUAL
+    if strange := [name for name in nemesis if name not in FAULTS]:
+        raise click.UsageError(
+            f"--nemesis {strange[0]} is not for --cluster, which can have {', '.join(FAULTS)}"
+        )
+    if "workload" in said and flat(given["workload"]) != ["queue"]:
+        raise click.UsageError("--cluster has --workload queue alone")
+    with usage():
+        existing = read(given["existing"])
+        standings(connect(), existing)  # each node has a container
+        options, release = asyncio.run(asked_of(existing, given["time_limit"]))
+    if not release:
+        raise click.UsageError(f"no broker of {existing.file} answers")
+    seed = given["seed"]
+    return msgspec.structs.replace(
+        options,
+        workload=("queue",),
+        nemesis=nemesis,
+        rate=given["rate"],
+        concurrency=given["concurrency"],
+        interval_ns=given["interval"] or 0,
+        seed=secrets.randbits(SEED_BITS) if seed is None else seed,
+        max_unavailable=given["max_unavailable"],
+        # What was sent to a topic that was deleted may come back with another one of its name.
+        topic=f"maxq-{secrets.token_hex(4)}-queue",
+    )
+
+
+def consented(options: Options, existing: Existing, consent: str) -> bool:
+    """Whether somebody has agreed to what a run does; if not, says what that is.
+
+    Raises:
+        UsageError: to something else.
+    """
+    if consent == existing.cluster:
+        return True
+    for line in page(options, existing):
+        echo(line)
+    if consent:
+        raise click.UsageError(
+            f"nothing was done: --yes {consent}, and this is cluster {existing.cluster}"
+        )
+    echo(f"\nNothing was done. To do it: {pasted(options.command())}")
+    return False
+
+
+def page(options: Options, existing: Existing) -> Iterator[str]:
+    """What would be done to whom, in lines."""
+    length = seconds(options.time_limit_ns)
+    yield f"cluster {existing.cluster}, {options.running}, by {existing.file}:"
+    width = max(len(member.name) for member in existing.members)
+    for member in existing.members:
+        yield f"  {member.name:{width}}  {member.address}  container {member.container}"
+    acts = in_order(planned(options).acts)
+    count = "1 node" if options.max_unavailable == 1 else f"{options.max_unavailable} nodes"
+    yield (
+        f"faults, one after the other, each undone before the next ({count} at a time, cuts leave "
+        "a majority):"
+    )
+    for at, act in acts:
+        yield f"  {at:7.2f} s  {act.f:18}  {whom(act)}".rstrip()
+    if not acts:
+        yield "  none"
+    yield (
+        f"clients: {options.rate:g} operations a second for {length:g} s, in topics of the names "
+        "maxq-..., which are made first and deleted at the end"
+    )
+    yield (
+        "left behind: the messages in commit logs, until brokers delete them by age; who leads and "
+        "who is in sync may have changed"
+    )
+    yield (
+        "never done: orders to elect, permissions, settings, addresses, clocks; nothing is read or "
+        "written on disks"
+    )
