@@ -19,7 +19,7 @@ from maxq.harness.cli.given.param_types import usage
 from maxq.harness.cli.given.sections import section
 from maxq.harness.contracts.existing import Existing, read
 from maxq.harness.contracts.terminal import echo, pasted
-from maxq.harness.environments.attached.containers import standings
+from maxq.harness.environments.attached.attached_containers import standings
 from maxq.harness.environments.engine.client import connect
 from maxq.harness.run.attached.watching import asked_of
 from maxq.harness.run.execute import planned

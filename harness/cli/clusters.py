@@ -12,7 +12,7 @@ from maxq.harness.cli.show import show
 from maxq.harness.client.discovery import discover
 from maxq.harness.contracts.existing import read, written
 from maxq.harness.contracts.terminal import echo, pasted
-from maxq.harness.environments.attached.containers import located
+from maxq.harness.environments.attached.attached_containers import located
 from maxq.harness.run.attached.watching import watch as watch_cluster
 from maxq.harness.run.process.signals import Stop
 from maxq.reference.rpc import loop_dial

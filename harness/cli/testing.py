@@ -84,6 +84,7 @@ def test(**given: Any) -> int:
         options = options_for({**given, "store": store})
         if not consented(options, some(options.existing, "it was read"), "" if plan else consent):
             return 0 if plan else EXIT_UNKNOWN
+        context = msgspec.structs.replace(context, consent=consent)
     elif consent:
         raise click.UsageError("--yes is for --cluster")
     else:

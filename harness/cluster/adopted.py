@@ -38,6 +38,11 @@ class AdoptedNodes(Nodes):
         self._pids |= pids
         self._wanted |= dict.fromkeys(pids, True)
 
+    async def spawn(self, node: str) -> None:
+        """Start it as whoever made it said."""
+        status = await self.machine(node).spawn((), log=NODE_LOG)
+        self._pids[self.process(node)] = status.pid
+
     async def identity(self, node: str) -> int | None:
         """By the file that describes the cluster."""
         return self.node(node).replica

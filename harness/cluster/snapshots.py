@@ -21,7 +21,7 @@ from maxq.reference.wire.headers import from_ext
 from maxq.reference.wire.node_headers import MetadataResponse
 from maxq.reference.wire.route import ClusterInfo, TopicConfigSerializeWrapper
 
-NOTHING = "nothing"
+NOTHING, ANSWERS = "nothing", "answers"
 Snapshot = Mapping["Fact", str]
 
 
@@ -40,7 +40,10 @@ async def snapshot(cluster: Members) -> dict[Fact, str]:
     async with probing(cluster.observer_dial) as pool:
         for node in cluster.nodes:
             at = cluster.address(node.name)
-            settings = await settings_of(pool, at, node.role) or {}
+            settings = await settings_of(pool, at, node.role)
+            if settings is None:
+                continue
+            found[Fact(node.name, ANSWERS)] = "yes"
             found |= {Fact(node.name, f"setting {key}"): text for key, text in settings.items()}
             if node.role is Role.NAMESRV:
                 found |= await _listed(pool, node.name, at)
@@ -113,7 +116,12 @@ async def _led(cluster: Members) -> Mapping[Fact, str]:
 
 def differences(before: Snapshot, after: Snapshot) -> Iterator[str]:
     """What is otherwise, a line each; first what no fault of a node explains."""
-    changed = [fact for fact in sorted({*before, *after}) if before.get(fact) != after.get(fact)]
+    silent = {who for who, what, _ in before.keys() - after.keys() if what == ANSWERS}
+    yield from (f"{who}: does not answer any more" for who in sorted(silent))
+    changed = [
+        fact for fact in sorted({*before, *after})
+        if before.get(fact) != after.get(fact) and fact.who not in silent
+    ]  # fmt: skip
     for fact in sorted(changed, key=lambda fact: fact.moved):
         was, now = before.get(fact, NOTHING), after.get(fact, NOTHING)
         why = " (as faults of nodes do)" if fact.moved else ""

@@ -20,10 +20,11 @@ from maxq.harness.contracts.environment import (
     SIMULATED_ONLY,
     Capability,
     Environment,
+    MissingCapability,
 )
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import Target, spoken
-from maxq.harness.environments.attached.containers import AttachedContainers
+from maxq.harness.environments.attached.attached_containers import AttachedContainers
 from maxq.harness.environments.disks import node_disk
 from maxq.harness.environments.docker import PYTHON, DockerEnvironment
 from maxq.harness.environments.local import LocalEnvironment
@@ -124,6 +125,11 @@ def _adopted(
     """The cluster that runs already, and where; None: a run sets one up."""
     if options.existing is None:
         return None
+    if context.consent != options.existing.cluster:
+        raise MissingCapability(
+            f"nobody has consented to faults in cluster {options.existing.cluster}: "
+            f"`{options.command()}` does"
+        )
     environment = AttachedContainers(
         options.existing, run.path / NODES, base_image=context.base_image,
         needs=needs_of_run(options), say=context.progress.say,

@@ -94,6 +94,11 @@ def script_of(path: Path, *, performed: bool = False) -> tuple[Schedule, Options
     if not (path / CONFIG).exists():
         return script, None
     options = options_of(open_run(path, allow_truncated=True))
+    if options.existing is not None:
+        raise ScheduleError(
+            f"{path}: it was a run on cluster {options.existing.cluster}, which Max-Q did not "
+            f"start: `{options.command()}` does the like again"
+        )
     return with_options(script, mutant=options.mutant or None), options
 
 

@@ -56,6 +56,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
         wall_ms: the wall clock of messages.
         before_end: called with the cluster still up and the history whole.
         real: time passes by itself, so that the harness can be late.
+        consent: the name of the cluster that runs already to which all may be done that the options
+            say; empty: none.
     """
 
     script: Schedule | None = None
@@ -69,3 +71,4 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     wall_ms: Callable[[], int] = lambda: 0
     before_end: Callable[[Deployment], Awaitable[None]] = just_end
     real: bool = False
+    consent: str = ""

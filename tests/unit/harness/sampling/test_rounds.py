@@ -4,7 +4,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from maxq.harness.contracts.existing import BrokerMember, Existing, Member
 from maxq.harness.run.replay import options_for
 from maxq.harness.sampling.rounds import BUSY_S, schedule_of
 from maxq.harness.schedule.format import Act, Schedule, decode, encode
@@ -45,6 +48,35 @@ def test_a_fault_alone_strikes_more_often_and_a_slow_target_less() -> None:
         return sum(act.f == "kill" for act in acts)
 
     assert count(1, "kill") > count(1, "kill", "pause") > count(3, "kill", "pause") > 0
+
+
+EXISTING = Existing(
+    cluster="mine",
+    namesrv=(Member(name="n", address="n:1"),),
+    controller=tuple(Member(name=f"c{i}", address=f"c{i}:1") for i in range(3)),
+    broker=tuple(
+        BrokerMember(name=f"x{i}", address=f"x{i}:1", set="x", id=i + 1) for i in range(3)
+    ),
+)
+
+
+@given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 3))
+def test_of_a_cluster_that_runs_already_faults_take_turns_and_few_nodes(
+    seed: int, most: int
+) -> None:
+    names = ("kill", "partition", "pause", "loss")
+    script = drawn(
+        seed=seed, nemesis=names, existing=EXISTING, max_unavailable=most,
+        time_limit_ns=300 * 10**9,
+    )  # fmt: skip
+    assert {act.id.rstrip("0123456789.") for act in script.acts} == {*names}
+    before = ""
+    for act in script.acts:
+        assert act.when.after == before, "each waits for the end of the one before"
+        before = act.id
+    assert len([a for a in script.acts if BUILT_IN.heals(a.f)]) * 2 == len(script.acts)
+    assert all(-1 < act.who.count <= most for act in script.acts)
+    assert all(act.args.get("keeps") for act in script.acts if act.f == "start-partition")
 
 
 def test_one_fault_does_not_change_the_draws_of_another() -> None:

@@ -11,7 +11,7 @@ Nothing of its disk is reached. Units: seconds, bytes.
 import asyncio
 import signal as signals
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NoReturn, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 import msgspec
 
@@ -26,7 +26,7 @@ from maxq.harness.contracts.environment import (
     ProcessStatus,
     Written,
 )
-from maxq.harness.environments.engine.client import Engine, Standing
+from maxq.harness.environments.engine.client import Engine, EngineFailed, Standing
 from maxq.harness.environments.machines.machine import LinkedNetwork
 
 LOG = "node.log"  # what its process wrote, in its folder
@@ -34,6 +34,7 @@ LOG_LINES = 20_000
 BY_SIGNAL = 128  # an exit code beyond is that of a process that a signal ended, by this much more
 RESTARTED = -1  # the exit code of a process that others have started again: nobody knows it
 Rule = TypeVar("Rule", Cut, Loss)
+P, T = ParamSpec("P"), TypeVar("T")
 
 
 def status_of(standing: Standing, pid: int) -> ProcessStatus:
@@ -104,8 +105,8 @@ class ForeignMachine:
     async def spawn(self, argv: Sequence[str], *, log: str) -> ProcessStatus:
         """Start the container as it is: the command is its own."""
         before, id_ = self.standing.addresses, self.standing.id
-        await asyncio.to_thread(self._engine.do, id_, "start")
-        self.standing = await asyncio.to_thread(self._engine.standing, id_)
+        await _asked(self._engine.do, id_, "start")
+        self.standing = await _asked(self._engine.standing, id_)
         for network, address in before.items():
             if address == self._address:
                 self._address = self.standing.addresses.get(network, address)
@@ -117,14 +118,14 @@ class ForeignMachine:
         id_ = self.standing.id
         self._owes(id_)
         if signal in (signals.SIGSTOP, signals.SIGCONT):
-            now = await asyncio.to_thread(self._engine.standing, id_)
+            now = await _asked(self._engine.standing, id_)
             if now.pid and now.paused != (signal == signals.SIGSTOP):
-                await asyncio.to_thread(self._engine.do, id_, "unpause" if now.paused else "pause")
+                await _asked(self._engine.do, id_, "unpause" if now.paused else "pause")
             return
-        await asyncio.to_thread(self._engine.signal, id_, signal)
+        await _asked(self._engine.signal, id_, signal)
 
     async def status(self, pid: int) -> ProcessStatus:
-        return status_of(await asyncio.to_thread(self._engine.standing, self.standing.id), pid)
+        return status_of(await _asked(self._engine.standing, self.standing.id), pid)
 
     async def command(self, pid: int) -> Sequence[str]:
         return ()  # it is what its maker said
@@ -171,7 +172,7 @@ class ForeignMachine:
     async def get(self, path: str) -> bytes | None:
         if path != f"{self._folder}/{LOG}":
             return None
-        return await asyncio.to_thread(self._engine.log, self.standing.id, LOG_LINES)
+        return await _asked(self._engine.log, self.standing.id, LOG_LINES)
 
     async def files(self, folder: str) -> list[str]:
         return []
@@ -231,6 +232,18 @@ class ForeignMachine:
 
     def _refuse(self, what: str) -> NoReturn:
         raise MissingCapability(f"{self._name} is a container of somebody else: nobody may {what}")
+
+
+async def _asked(do: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """What the engine answers, in a thread.
+
+    Raises:
+        OSError: it refuses.
+    """
+    try:
+        return await asyncio.to_thread(do, *args, **more)
+    except EngineFailed as error:
+        raise OSError(str(error)) from None
 
 
 def _at(rule: Rule, blocks: Mapping[str, str]) -> Rule:

@@ -26,7 +26,7 @@ from maxq.harness.contracts.environment import (
     MissingCapability,
 )
 from maxq.harness.contracts.existing import Existing
-from maxq.harness.environments.attached.machine import ForeignMachine
+from maxq.harness.environments.attached.foreign_machine import ForeignMachine
 from maxq.harness.environments.engine import image as docker_image
 from maxq.harness.environments.engine import leaks, rights
 from maxq.harness.environments.engine.callers import INSIDE, SOCKET, Callers
@@ -176,16 +176,22 @@ class AttachedContainers:
         if not self._networked or engine is None:
             return
         async with self._restarting:
-            self._callers.dismiss(name)
-            await asyncio.to_thread(
-                leaks.remove_run, engine, self.run, patience_s=LEAVE_S, name=f"{self.run}-{name}"
-            )
-            await asyncio.to_thread(engine.make_container, self._beside(name))
-            await self._callers.take([name])
-            self._link(name)
-            blocks = {each: machine.block for each, machine in self._machines.items()}
-            for machine in self._machines.values():
-                await machine.again(blocks)
+            try:
+                await self._put_beside(engine, name)
+            except EngineFailed as error:
+                raise OSError(f"no agent is beside {name} any more: {error}") from None
+
+    async def _put_beside(self, engine: Engine, name: str) -> None:
+        self._callers.dismiss(name)
+        await asyncio.to_thread(
+            leaks.remove_run, engine, self.run, patience_s=LEAVE_S, name=f"{self.run}-{name}"
+        )
+        await asyncio.to_thread(engine.make_container, self._beside(name))
+        await self._callers.take([name])
+        self._link(name)
+        blocks = {each: machine.block for each, machine in self._machines.items()}
+        for machine in self._machines.values():
+            await machine.again(blocks)
 
     async def lost(self) -> None:
         if not self._networked:
