@@ -51,9 +51,9 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
                          "Run the same random schedules on real machines, one by one."),
     },
     "A cluster that runs already": {
-        "cluster": Place(f"{HERE}.clusters", "cluster",
+        "cluster": Place(f"{HERE}.clusters.watching", "cluster",
                          "Find its nodes, by questions that change nothing."),
-        "watch": Place(f"{HERE}.clusters", "watch",
+        "watch": Place(f"{HERE}.clusters.watching", "watch",
                        "Watch it, and judge what is seen; no load, no faults."),
     },
     "Releases of Apache RocketMQ": {

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from maxq.checkers.judgement.runner import EXIT_UNKNOWN
-from maxq.harness.cli.attached import OF_CLUSTERS, consented, options_for
+from maxq.harness.cli.clusters.attached import OF_CLUSTERS, consented, options_for
 from maxq.harness.cli.given import asked
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
 from maxq.harness.cli.given.param_types import (

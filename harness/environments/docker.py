@@ -42,7 +42,6 @@ from maxq.harness.contracts.environment import (
 from maxq.harness.environments.disks import node_disk
 from maxq.harness.environments.engine import image as docker_image
 from maxq.harness.environments.engine import leaks, rights
-from maxq.harness.environments.engine.callers import INSIDE, SOCKET, Callers
 from maxq.harness.environments.engine.client import (
     INSTEAD,
     ContainerSpec,
@@ -51,6 +50,7 @@ from maxq.harness.environments.engine.client import (
     connect,
 )
 from maxq.harness.environments.machines.agent_client import Link
+from maxq.harness.environments.machines.callers import INSIDE, SOCKET, Callers
 from maxq.harness.environments.machines.machine import LinkedMachine, Place, dial_from, write_hosts
 from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
 from maxq.reference.rpc import Dial

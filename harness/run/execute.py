@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from maxq.harness.cluster.adopted import Adopted
+from maxq.harness.cluster.adopted.adopted import Adopted
 from maxq.harness.cluster.deployment import Deployment
 from maxq.harness.contracts.cluster import Killable
 from maxq.harness.contracts.environment import (

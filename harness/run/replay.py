@@ -97,7 +97,7 @@ def script_of(path: Path, *, performed: bool = False) -> tuple[Schedule, Options
     if options.existing is not None:
         raise ScheduleError(
             f"{path}: it was a run on cluster {options.existing.cluster}, which Max-Q did not "
-            f"start: `{options.command()}` does the like again"
+            f"start: `{options.command()}` tests it again"
         )
     return with_options(script, mutant=options.mutant or None), options
 

@@ -25,8 +25,9 @@ from maxq.harness.contracts.environment import (
 )
 from maxq.harness.environments import docker
 from maxq.harness.environments.docker import DockerEnvironment
-from maxq.harness.environments.engine import callers, leaks, rights
+from maxq.harness.environments.engine import leaks, rights
 from maxq.harness.environments.engine.client import Engine, connect
+from maxq.harness.environments.machines import callers
 from maxq.harness.environments.machines import rights as machine_rights
 from maxq.harness.environments.machines.machine import LinkedMachine
 

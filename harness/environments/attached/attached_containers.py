@@ -1,7 +1,7 @@
 """Containers of this machine's engine that somebody else made, as an environment.
 
 They are there before `up` and after `down`. Nothing of them is changed but what a fault does, and
-that is undone: `down` lets every container run, and whoever cleans up after a killed harness does
+that is undone: `down` lets every container run, and the cleaning up after a killed harness does
 so too (`maxq.harness.environments.engine.leaks.put_right`).
 
 Faults of the network need an agent in a container beside each node, which shares its network and
@@ -29,7 +29,6 @@ from maxq.harness.contracts.existing import Existing
 from maxq.harness.environments.attached.foreign_machine import ForeignMachine
 from maxq.harness.environments.engine import image as docker_image
 from maxq.harness.environments.engine import leaks, rights
-from maxq.harness.environments.engine.callers import INSIDE, SOCKET, Callers
 from maxq.harness.environments.engine.client import (
     ContainerSpec,
     Engine,
@@ -38,6 +37,7 @@ from maxq.harness.environments.engine.client import (
     connect,
 )
 from maxq.harness.environments.machines.agent_client import Link
+from maxq.harness.environments.machines.callers import INSIDE, SOCKET, Callers
 from maxq.harness.environments.machines.container_agent import GUEST
 from maxq.harness.environments.machines.machine import ANY_ADDRESS, LinkedNetwork, dial_from
 from maxq.reference.rpc import Dial, loop_dial

@@ -34,7 +34,8 @@ LOG_LINES = 20_000
 BY_SIGNAL = 128  # an exit code beyond is that of a process that a signal ended, by this much more
 RESTARTED = -1  # the exit code of a process that others have started again: nobody knows it
 Rule = TypeVar("Rule", Cut, Loss)
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def status_of(standing: Standing, pid: int) -> ProcessStatus:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maxq.harness.cluster.adopted import is_own
+from maxq.harness.cluster.adopted.adopted import is_own
 
 
 @pytest.mark.parametrize(

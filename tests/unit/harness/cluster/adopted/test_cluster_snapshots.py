@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxq.harness.cluster.snapshots import ANSWERS, Fact, differences
+from maxq.harness.cluster.adopted.cluster_snapshots import ANSWERS, Fact, differences
 
 FACTS = st.builds(
     Fact, st.sampled_from("ab"), st.sampled_from(("topic x", "role", "setting k")), st.booleans()

@@ -1,17 +1,17 @@
 """A cluster that runs already, as one that faults may strike: its nodes are taken over as they are.
 
 Nothing of it is set up, stopped or read from disks. Topics and consumer groups of a run are made as
-anywhere, and deleted at the end; what differs then from before is told. Units: seconds.
+anywhere, and deleted at the end. `say` hears what differs then from before. Units: seconds.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from maxq.harness.client.probes import probing, until
+from maxq.harness.cluster.adopted.cluster_snapshots import Fact, Snapshot, differences, snapshot
 from maxq.harness.cluster.deployment import Deployment
 from maxq.harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
 from maxq.harness.cluster.queries import SetupFailed
-from maxq.harness.cluster.snapshots import Fact, Snapshot, differences, snapshot
 from maxq.harness.contracts.environment import Environment, MachineSpec, Port
 from maxq.harness.contracts.target import Settings, Target
 from maxq.reference.records import RemoteProtocolError
@@ -106,7 +106,7 @@ class Adopted(Deployment):
         self._before = await snapshot(self)
 
     async def stop_all(self) -> list[str]:
-        """They go on. What the run has made is deleted, and what differs is told."""
+        """They go on. What the run has made is deleted; `left` is what differs."""
         if self._before:
             await self._delete_own()
             self.left = tuple(differences(self._before, await snapshot(self)))
