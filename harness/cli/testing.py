@@ -81,8 +81,9 @@ def test(**given: Any) -> int:
     context = RunContext(keep=given.pop("keep"), base_image=given.pop("base_image"))
     consent = given.pop("consent")
     if given["existing"] is not None:
-        options = options_for({**given, "store": store})
-        if not consented(options, some(options.existing, "it was read"), "" if plan else consent):
+        options, said_of_nodes = options_for({**given, "store": store})
+        existing = some(options.existing, "it was read")
+        if not consented(options, existing, said_of_nodes, "" if plan else consent):
             return 0 if plan else EXIT_UNKNOWN
         context = msgspec.structs.replace(context, consent=consent)
     elif consent:

@@ -20,7 +20,7 @@ may be left out: such a node can be watched, and has no faults.
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -91,19 +91,16 @@ class Existing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             nodes=tuple(self._nodes()),
         )
 
-    def inside(self, containers: Mapping[str, str]) -> "Existing":
-        """The same, each node that is alone at its address in the container that is there.
+    def inside(self, at: Callable[[str, int], str]) -> "Existing":
+        """The same, each node in the container that is there, where one is.
 
         Args:
-            containers: by their addresses.
+            at: which container is at a host and port; empty: none.
         """
-        count = Counter(_host(m.address) for m in self.members)
 
         def placed(members: tuple[M, ...]) -> tuple[M, ...]:
             return tuple(
-                msgspec.structs.replace(m, container=containers[_host(m.address)])
-                if count[_host(m.address)] == 1 and _host(m.address) in containers
-                else m
+                msgspec.structs.replace(m, container=at(_host(m.address), _port(m.address)))
                 for m in members
             )
 

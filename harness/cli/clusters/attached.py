@@ -5,8 +5,9 @@ done without its name as consent.
 """
 
 import asyncio
+import contextlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,18 @@ from maxq.harness.cli.given.param_types import usage
 from maxq.harness.cli.given.sections import section
 from maxq.harness.contracts.existing import Existing, read
 from maxq.harness.contracts.terminal import echo, pasted
-from maxq.harness.environments.attached.attached_containers import standings
+from maxq.harness.environments.attached.attached_containers import (
+    OF_NETWORKS,
+    network_of,
+    standings,
+)
 from maxq.harness.environments.engine.client import connect
-from maxq.harness.run.attached.watching import asked_of
+from maxq.harness.run.attached.watching import asked_of, said_of
 from maxq.harness.run.execute import planned
 from maxq.harness.schedule.format import seconds
 from maxq.harness.schedule.options import Options
 from maxq.harness.schedule.outlook import in_order, whom
-from maxq.nemeses.catalogue import NO_FAULT
+from maxq.nemeses.catalogue import NO_FAULT, needs_of
 
 FAULTS = ("kill", "stop", "restart", "pause", "partition", "loss", NO_FAULT)
 USUAL = ("kill", "partition")
@@ -54,8 +59,8 @@ OF_CLUSTERS = section(
 )  # fmt: skip
 
 
-def options_for(given: Mapping[str, Any]) -> Options:
-    """The options of a run on such a cluster, by what its nodes answer.
+def options_for(given: Mapping[str, Any]) -> tuple[Options, tuple[str, ...]]:
+    """The options of a run on such a cluster, by what its nodes answer, and that in lines.
 
     Raises:
         UsageError: an option is not for it, or the file describes no cluster in containers.
@@ -77,12 +82,15 @@ def options_for(given: Mapping[str, Any]) -> Options:
         raise click.UsageError("--cluster has --workload queue alone")
     with usage():
         existing = read(given["existing"])
-        standings(connect(), existing)  # each node has a container
+        with contextlib.closing(connect()) as engine:
+            found = standings(engine, existing)
+        if needs_of(nemesis) & OF_NETWORKS:
+            network_of(found, existing)
         options, release = asyncio.run(asked_of(existing, given["time_limit"]))
     if not release:
         raise click.UsageError(f"no broker of {existing.file} answers")
     seed = given["seed"]
-    return msgspec.structs.replace(
+    options = msgspec.structs.replace(
         options,
         workload=("queue",),
         nemesis=nemesis,
@@ -94,9 +102,10 @@ def options_for(given: Mapping[str, Any]) -> Options:
         # What was sent to a topic that was deleted may come back with another one of its name.
         topic=f"maxq-{secrets.token_hex(4)}-queue",
     )
+    return options, tuple(said_of(options, release))
 
 
-def consented(options: Options, existing: Existing, consent: str) -> bool:
+def consented(options: Options, existing: Existing, said: Sequence[str], consent: str) -> bool:
     """Whether somebody has agreed to what a run does; if not, says what that is.
 
     Raises:
@@ -104,7 +113,7 @@ def consented(options: Options, existing: Existing, consent: str) -> bool:
     """
     if consent == existing.cluster:
         return True
-    for line in page(options, existing):
+    for line in page(options, existing, said):
         echo(line)
     if consent:
         raise click.UsageError(
@@ -114,13 +123,14 @@ def consented(options: Options, existing: Existing, consent: str) -> bool:
     return False
 
 
-def page(options: Options, existing: Existing) -> Iterator[str]:
+def page(options: Options, existing: Existing, said: Sequence[str]) -> Iterator[str]:
     """What would be done to whom, in lines."""
     length = seconds(options.time_limit_ns)
     yield f"cluster {existing.cluster}, {options.running}, by {existing.file}:"
     width = max(len(member.name) for member in existing.members)
     for member in existing.members:
         yield f"  {member.name:{width}}  {member.address}  container {member.container}"
+    yield from said
     acts = in_order(planned(options).acts)
     count = "1 node" if options.max_unavailable == 1 else f"{options.max_unavailable} nodes"
     yield (

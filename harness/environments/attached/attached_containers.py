@@ -263,8 +263,8 @@ def standings(engine: Engine, existing: Existing) -> dict[str, Standing]:
         name = member.name
         if not member.container:
             raise MissingCapability(
-                f"{existing.file}: {name} names no container: a cluster is tested where each node "
-                "is alone in a container of this machine"
+                f"{existing.file}: {name} names no container. A cluster is tested where each node "
+                'is alone in one of this machine: add a line container = "NAME" (docker ps)'
             )
         try:
             found[name] = own = engine.standing(member.container)
@@ -282,22 +282,30 @@ def standings(engine: Engine, existing: Existing) -> dict[str, Standing]:
     return found
 
 
-def located() -> dict[str, str]:
-    """The containers of this machine's engine that run, by their addresses; none where no engine
-    answers."""
-    try:
-        engine = connect()
-    except EnvironmentUnavailable:
-        return {}
-    found: dict[str, str] = {}
-    try:
+def located() -> Callable[[str, int], str]:
+    """Finds the container of this machine's engine that is at an address, or to which a port of
+    this machine leads; empty: none is known, or no engine answers."""
+    by_address: dict[str, str] = {}
+    by_port: dict[int, str] = {}
+    with contextlib.suppress(EnvironmentUnavailable), contextlib.closing(connect()) as engine:
         for id_ in engine.running():
             with contextlib.suppress(EngineFailed):  # it has ended meanwhile
                 own = engine.standing(id_)
-                found |= dict.fromkeys(own.addresses.values(), own.name)
-    finally:
-        engine.close()
-    return found
+                by_address |= dict.fromkeys(own.addresses.values(), own.name)
+                by_port |= dict.fromkeys(own.ports, own.name)
+
+    def at(host: str, port: int) -> str:
+        return by_address.get(host) or (by_port.get(port, "") if _is_here(host) else "")
+
+    return at
+
+
+def _is_here(host: str) -> bool:
+    """Whether an address is one of this machine's."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+        trial.bind((host, 0))
+        return True
+    return False
 
 
 def network_of(found: Mapping[str, Standing], existing: Existing) -> str:

@@ -67,8 +67,8 @@ class Remain(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """How a container is that somebody else made: its process as this machine numbers it (0: it has
-    ended, with `code`), and its address in each network. `shares` says whose network it has that is
-    not its own, such as ``host``; `owner` is the run of Max-Q that made it, if one did."""
+    ended, with `code`), its address in each network, and the ports of this machine that lead to it.
+    `shares` says whose network it has that is not its own, such as ``host``."""
 
     id: str
     name: str
@@ -76,8 +76,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     code: int
     paused: bool
     addresses: dict[str, str]
+    ports: frozenset[int] = frozenset()
     shares: str = ""
-    owner: str = ""
 
 
 class Engine:
@@ -206,8 +206,12 @@ class Engine:
             code=state["ExitCode"],
             paused=bool(state["Paused"]),
             addresses={n: str(of["IPAddress"]) for n, of in networks.items() if of["IPAddress"]},
+            ports=frozenset(
+                int(end["HostPort"])
+                for ends in (found["NetworkSettings"].get("Ports") or {}).values()
+                for end in ends or ()
+            ),
             shares="" if alone else mode,
-            owner=(found["Config"]["Labels"] or {}).get(LABEL, ""),
         )
 
     def running(self) -> list[str]:

@@ -90,14 +90,23 @@ def _keys(node: Node, found: Mapping[str, str], *, pair: bool) -> dict[str, str]
 
 def _target(release: str) -> str:
     """The target that a release's name (``V5_5_0``) is, or the newest there is."""
-    spelled = release.removeprefix("V").replace("_", ".")
     if release == REFERENCE:
         return REFERENCE
+    return PREFIX + (_spelled(release) if _is_known(release) else LATEST)
+
+
+def _spelled(release: str) -> str:
+    return release.removeprefix("V").replace("_", ".")
+
+
+def _is_known(release: str) -> bool:
+    if release == REFERENCE:
+        return True
     try:
-        parse(PREFIX + spelled)
+        parse(PREFIX + _spelled(release))
     except ValueError:
-        return PREFIX + LATEST
-    return PREFIX + spelled
+        return False
+    return True
 
 
 class Patience:
@@ -188,7 +197,10 @@ def watch(
     async def main() -> None:
         options, release = await asked_of(existing, limit_ns)
         run.save_config(config_of(options))
-        for line in _set(options, release):
+        nodes = len(options.topology.nodes)
+        mode = "masters and slaves by their settings" if options.pair else "with controllers"
+        say(f"watching {nodes} nodes of {options.running}, {mode}; nothing is sent but questions")
+        for line in said_of(options, release):
             say(line)
         with interruptible(stop, say):
             await watched(options, existing, run, stop, say)
@@ -200,14 +212,11 @@ def watch(
         return judged.with_report()
 
 
-def _set(options: Options, release: str) -> Iterator[str]:
+def said_of(options: Options, release: str) -> Iterator[str]:
     """What nodes say they are, and are set to, as far as it decides what is promised."""
-    nodes = len(options.topology.nodes)
-    if options.target == PREFIX + LATEST:
+    if not _is_known(release):
         said = release or "a release that they do not name"
-        yield f"they run {said}, which Max-Q does not know: read as if it were the newest release"
-    mode = "masters and slaves by their settings" if options.pair else "with controllers"
-    yield f"watching {nodes} nodes of {options.running}, {mode}; nothing is sent but questions"
+        yield f"they run {said}, which Max-Q does not know: read as if it were {LATEST}"
     effective = options.context().settings or {}
     own = [f"{key.partition(':')[2]}={value}" for key, value in sorted(effective.items())
            if value != DEFAULTS.get(key, value) and (options.pair or key != OF_PAIRS)]  # fmt: skip

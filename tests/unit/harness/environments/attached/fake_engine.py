@@ -12,10 +12,15 @@ class Api:
     """
 
     def __init__(
-        self, addresses: dict[str, str], *, mode: str = "net", moves: bool = False
+        self,
+        addresses: dict[str, str],
+        *,
+        mode: str = "net",
+        moves: bool = False,
+        ports: dict[str, int] | None = None,
     ) -> None:
         self.addresses = dict(addresses)
-        self.mode, self.moves = mode, moves
+        self.mode, self.moves, self.ports = mode, moves, ports or {}
         self.pids = {name: number for number, name in enumerate(addresses, start=100)}
         self.codes = dict.fromkeys(addresses, 0)
         self.held: set[str] = set()
@@ -33,6 +38,8 @@ class Api:
         if name not in self.addresses:
             raise NotFound(f"No such container: {name}")
         pid = self.pids[name]
+        port = self.ports.get(name)
+        ends = [{"HostIp": "0.0.0.0", "HostPort": str(port)}] if port else None
         at = self.addresses[name] if pid and self.mode == "net" else ""
         return {
             "Id": f"id-{name}",
@@ -42,8 +49,10 @@ class Api:
                 "Paused": name in self.held,
             },
             "HostConfig": {"NetworkMode": self.mode},
-            "NetworkSettings": {"Networks": {"net": {"IPAddress": at}}},
-            "Config": {"Labels": None},
+            "NetworkSettings": {
+                "Networks": {"net": {"IPAddress": at}},
+                "Ports": {"9876/tcp": ends, "10909/tcp": None},
+            },
         }  # fmt: skip
 
     def containers(self) -> list[dict[str, Any]]:
