@@ -135,8 +135,9 @@ def _adopted(
         needs=needs_of_run(options), say=context.progress.say,
     )  # fmt: skip
     cluster = Adopted(
-        environment, target, options.settings(), pids=environment.pids, say=context.progress.say
-    )
+        environment, target, options.settings(), only=options.only, pids=environment.pids,
+        say=context.progress.say,
+    )  # fmt: skip
     return cluster, environment
 
 

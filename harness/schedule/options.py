@@ -184,6 +184,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = False  # at first one broker of each set runs, and no controller
     existing: Existing | None = None  # a cluster that runs already
     max_unavailable: Nodes = 1  # of its nodes, that faults may take away at a time
+    only: tuple[str, ...] = ()  # its nodes that faults may strike; empty: all
     lasted_ns: Ops = 0  # how long clients ran of a run that was asked to end early; 0: all the time
 
     @property
@@ -441,6 +442,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             words = [f"maxq test {asked} --nemesis {','.join(self.nemesis)} {limit}"]
             words += [f"--interval {decimal(self.interval_ns)}s"] if self.interval_ns else []
             words += [f"--rate {self.rate:g} --concurrency {self.concurrency}"]
+            words += [f"--only {','.join(map(quote, self.only))}"] if self.only else []
             words += [f"--max-unavailable {self.max_unavailable} --seed {self.seed}"]
             return " ".join([*words, f"--yes {quote(self.existing.cluster)}"])
         words = [

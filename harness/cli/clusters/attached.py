@@ -37,7 +37,8 @@ FAULTS = ("kill", "stop", "restart", "pause", "partition", "loss", NO_FAULT)
 USUAL = ("kill", "partition")
 # What may be said beside --cluster: all else is the cluster's own.
 OPTIONS = frozenset((
-    "existing", "consent", "max_unavailable", "nemesis", "workload", "time_limit", "interval",
+    "existing", "consent", "max_unavailable", "only", "nemesis", "workload", "time_limit",
+    "interval",
     "rate", "concurrency", "seed", "store", "base_image", "plan", "as_json", "verbose", "fail_on",
     "accept_partial", "plugins",
 ))  # fmt: skip
@@ -55,6 +56,10 @@ OF_CLUSTERS = section(
     click.option(
         "--max-unavailable", type=click.IntRange(1, 9), default=1, show_default=True,
         help="how many nodes faults take away at a time",
+    ),
+    click.option(
+        "--only", metavar="NODE,...", default="",
+        help="strike these nodes alone, by their names in the file",
     ),
 )  # fmt: skip
 
@@ -89,6 +94,12 @@ def options_for(given: Mapping[str, Any]) -> tuple[Options, tuple[str, ...]]:
         options, release = asyncio.run(asked_of(existing, given["time_limit"]))
     if not release:
         raise click.UsageError(f"no broker of {existing.file} answers")
+    only = tuple(name for name in given["only"].split(",") if name)
+    if unknown := [name for name in only if name not in existing.addresses]:
+        known = ", ".join(existing.addresses)
+        raise click.UsageError(f"--only {unknown[0]}: no such node in {existing.file}: {known}")
+    if only and "loss" in nemesis:
+        raise click.UsageError("--only is not for --nemesis loss, which both ends of a link take")
     seed = given["seed"]
     options = msgspec.structs.replace(
         options,
@@ -99,6 +110,7 @@ def options_for(given: Mapping[str, Any]) -> tuple[Options, tuple[str, ...]]:
         interval_ns=given["interval"] or 0,
         seed=secrets.randbits(SEED_BITS) if seed is None else seed,
         max_unavailable=given["max_unavailable"],
+        only=only,
         # What was sent to a topic that was deleted may come back with another one of its name.
         topic=f"maxq-{secrets.token_hex(4)}-queue",
     )
@@ -132,10 +144,11 @@ def page(options: Options, existing: Existing, said: Sequence[str]) -> Iterator[
         yield f"  {member.name:{width}}  {member.address}  container {member.container}"
     yield from said
     acts = in_order(planned(options).acts)
+    whose = f", to no other node than {', '.join(options.only)}" if options.only else ""
     count = "1 node" if options.max_unavailable == 1 else f"{options.max_unavailable} nodes"
     yield (
         f"faults, one after the other, each undone before the next ({count} at a time, cuts leave "
-        "a majority):"
+        f"a majority){whose}:"
     )
     for at, act in acts:
         yield f"  {at:7.2f} s  {act.f:18}  {whom(act)}".rstrip()

@@ -12,6 +12,7 @@ from maxq.harness.cluster.adopted.cluster_snapshots import Fact, Snapshot, diffe
 from maxq.harness.cluster.deployment import Deployment
 from maxq.harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
 from maxq.harness.cluster.queries import SetupFailed
+from maxq.harness.contracts.cluster import Grudge, Part
 from maxq.harness.contracts.environment import Environment, MachineSpec, Port
 from maxq.harness.contracts.target import Settings, Target
 from maxq.reference.records import RemoteProtocolError
@@ -29,9 +30,29 @@ DELETE_TIMEOUT_S, GONE_TIMEOUT_S = 10.0, 30.0  # slaves copy tables each 10 s
 
 class AdoptedNodes(Nodes):
     """Nodes that somebody else started. An engine takes the address of a container that has ended,
-    so that nobody refuses there."""
+    so that nobody refuses there.
+
+    Args:
+        only: those that faults may strike; empty: all.
+    """
 
     met_of_ended = frozenset[Port](("refused", "silent"))
+
+    def __init__(
+        self, environment: Environment, target: Target, settings: Settings, only: Sequence[str]
+    ) -> None:
+        super().__init__(environment, target, settings)
+        self._only = frozenset(only)
+
+    def strikes(self, node: str) -> bool:
+        """Whether faults may strike it."""
+        return not self._only or node in self._only
+
+    def between(self, grudge: Grudge) -> dict[str, frozenset[str]]:
+        """As anywhere, but nobody drops packets whom no fault may strike: who is cut off hears
+        nobody, and that suffices."""
+        found = super().between(grudge)
+        return {to: sources for to, sources in found.items() if self.strikes(to)}
 
     def adopt(self, pids: Mapping[str, int]) -> None:
         """Take over the processes that they have."""
@@ -67,6 +88,7 @@ class Adopted(Deployment):
         environment: where its nodes are.
         target: what they are.
         settings: how they are set up, by their own answers.
+        only: the nodes that faults may strike; empty: all.
         pids: the processes of the nodes, once the environment is up.
         say: hears what differs at the end.
     """
@@ -77,10 +99,11 @@ class Adopted(Deployment):
         target: Target,
         settings: Settings,
         *,
+        only: Sequence[str] = (),
         pids: Callable[[], Mapping[str, int]],
         say: Callable[[str], None],
     ) -> None:
-        self._adopted = AdoptedNodes(environment, target, settings)
+        self._adopted = AdoptedNodes(environment, target, settings, only)
         super().__init__(environment, target, settings, self._adopted)
         self._pids = pids
         self._say = say
@@ -104,6 +127,10 @@ class Adopted(Deployment):
             )
         await self._delete_own()
         self._before = await snapshot(self)
+
+    async def playing(self, part: Part) -> Sequence[str]:
+        """Of those that faults may strike: nobody else asks."""
+        return [node for node in await super().playing(part) if self._adopted.strikes(node)]
 
     async def stop_all(self) -> list[str]:
         """They go on. What the run has made is deleted; `left` is what differs."""

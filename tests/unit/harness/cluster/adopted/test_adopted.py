@@ -1,8 +1,12 @@
-"""What of a cluster is a run's own, and may be deleted."""
+"""What of a cluster is a run's own, and may be deleted; and whom faults may strike."""
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from maxq.harness.cluster.adopted.adopted import is_own
+from maxq.harness.cluster.adopted.adopted import AdoptedNodes, is_own
+from maxq.harness.contracts.target import Settings, Topology
 
 
 @pytest.mark.parametrize(
@@ -23,3 +27,14 @@ from maxq.harness.cluster.adopted.adopted import is_own
 )
 def test_topics_and_groups_of_runs_begin_with_their_prefix(what: str, own: bool) -> None:
     assert is_own(what) == own
+
+
+def test_nobody_drops_packets_whom_no_fault_may_strike() -> None:
+    nothing: Any = SimpleNamespace()
+    settings = Settings(topology=Topology(broker_sets=1, replicas=3))
+    grudge = {to: frozenset({"b0-0", "b0-1", "n0"} - {to}) for to in ("b0-0", "b0-1", "n0")}
+    every = AdoptedNodes(nothing, nothing, settings, ())
+    assert every.between(grudge) == grudge
+    one = AdoptedNodes(nothing, nothing, settings, ["b0-1"])
+    assert one.between(grudge) == {"b0-1": grudge["b0-1"]}
+    assert [name for name in grudge if one.strikes(name)] == ["b0-1"]
