@@ -183,4 +183,5 @@ def _lines(one: Member) -> str:
 
 
 def _quoted(text: str) -> str:
-    return msgspec.json.encode(text).decode()  # a JSON string is a basic string of TOML
+    # A JSON string is a basic string of TOML, but for one character.
+    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from maxq.harness.cli.main import run_cli
@@ -36,6 +36,7 @@ id = 0
     sets=st.lists(NAMES, min_size=1, max_size=3),
     controlled=st.booleans(),
 )
+@example(cluster="\x7f", names=["n", "c", "b"], sets=["s"], controlled=True)
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory,
     cluster: str, names: list[str], sets: list[str], controlled: bool,
