@@ -38,6 +38,7 @@ REMOVE_EPOCHS = "remove-epochs"
 TRIM = "trim"
 FILL_DISK, FREE_DISK = "fill-disk", "free-disk"  # the whole partition, to refused sends
 RESET_CONNECTIONS = "reset-connections"
+BUMP_CLOCK = "bump-clock"
 WIPE_WRITE, ADD_WRITE = "wipe-write", "add-write"
 REMOVE_BROKER, ADD_BROKER = "remove-broker", "add-broker"  # of a container that goes on
 FAIL_STORE = "fail-store"  # of one of its brokers, which ends by itself
@@ -57,7 +58,7 @@ Effect = Literal[
     "disk",  # the disk is slow, frozen, full or faulty
     "slow",  # packets of the node are delayed, or lost and sent again
     "degraded",  # the node runs and is impaired in another way
-    "clock",  # the wall clock is wrong; no component of a cluster depends on it
+    "clock",  # the wall clock is wrong; a cluster of ours depends on none (`felt`)
     "order",  # controllers were ordered to elect
     "none",  # no claim depends on it
 ]
@@ -95,6 +96,8 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             after the last fault.
         loses_unsynced: whether disks lose unsynced data.
         may_end_by: arguments with which it may end the node's process.
+        felt: its effect is harmless, but not to these nodes: they may not work until a heal, such
+            as RocketMQ's, which measure time by their wall clocks.
         strength: arguments that define how strong it is and between whom, not which nodes it
             strikes.
         color: of its band in reports (``#RRGGBB``): a light tint, since it lies over plots in both
@@ -111,6 +114,7 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     closing: bool = False
     loses_unsynced: bool = False
     may_end_by: tuple[str, ...] = ()
+    felt: bool = False
     strength: tuple[str, ...] = ()
     color: str = ""
     short: str = ""
@@ -118,7 +122,12 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def harmless(self) -> bool:
         """Whether it leaves every node sound."""
-        return self.question or self.effect in HARMLESS
+        return self.question or (self.effect in HARMLESS and not self.felt)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether its nodes may or may not work."""
+        return self.effect in DOUBTFUL or self.felt
 
     @property
     def bounded(self) -> bool:
@@ -248,7 +257,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         short="packet loss",
     ),
     FaultFacts(
-        strikes="bump-clock",
+        strikes=BUMP_CLOCK,
         effect="clock",
         heals=("reset-clock",),
         strength=("offset_ms", "drift_ppm"),

@@ -10,12 +10,15 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import get_args
 
+import msgspec
+
 from maxq.harness.contracts.cluster import Part
 from maxq.harness.contracts.environment import Capability
 from maxq.harness.contracts.nearest import nearest
 from maxq.harness.schedule.format import Act
 from maxq.histories.aliases import THEN, current
-from maxq.histories.fault_facts import FaultFacts
+from maxq.histories.fault_facts import BUILT_IN as BUILT_IN_KINDS
+from maxq.histories.fault_facts import BUMP_CLOCK, FaultFacts
 from maxq.histories.fault_facts import complaint as complaint_of
 from maxq.nemeses.kind import ActKind, Kind
 from maxq.nemeses.kinds.address import CHANGE_ADDRESS
@@ -32,6 +35,7 @@ from maxq.nemeses.kinds.resets import RESETS
 from maxq.nemeses.kinds.retention import RETENTION
 from maxq.nemeses.kinds.slaves_away import SLAVES_AWAY_KILL, SLAVES_AWAY_POWER
 from maxq.nemeses.kinds.store import STORE
+from maxq.reference.records import some
 
 NO_FAULT = "none"
 LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
@@ -138,13 +142,14 @@ def needs_of(names: Iterable[str]) -> frozenset[Capability]:
     return frozenset[Capability]().union(*(kind.needs for kind in asked))
 
 
-def facts_of(acts: Iterable[Act]) -> tuple[FaultFacts, ...]:
-    """What a run with these acts must declare: the facts of those that are not built in."""
+def facts_of(acts: Iterable[Act], *, by_wall_clock: bool = False) -> tuple[FaultFacts, ...]:
+    """What a run with these acts must declare: the facts of those that are not built in, and of
+    wrong clocks, where nodes go by the wall clock, that they feel them."""
     names = {act.f for act in acts}
-    return tuple(
-        facts for kind in registered() for facts in kind.facts
-        if names & {facts.strikes, *facts.heals}
-    )  # fmt: skip
+    felt = [some(BUILT_IN_KINDS.of(BUMP_CLOCK), "it is built in")] if by_wall_clock else []
+    rows = [*(facts for kind in registered() for facts in kind.facts),
+            *(msgspec.structs.replace(facts, felt=True) for facts in felt)]  # fmt: skip
+    return tuple(facts for facts in rows if names & {facts.strikes, *facts.heals})
 
 
 def complaint(act: Act, nodes: Collection[str]) -> str:

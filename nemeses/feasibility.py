@@ -2,13 +2,21 @@
 takes its place, where anything can.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from maxq.harness.contracts.cluster import Cluster
-from maxq.harness.contracts.environment import Capability, Environment, MissingCapability
+from maxq.harness.contracts.environment import (
+    Capability,
+    Environment,
+    Lack,
+    MissingCapability,
+)
 from maxq.harness.schedule.format import Schedule, ScheduleError
 from maxq.histories.aliases import THEN
 from maxq.nemeses.catalogue import NO_FAULT, acts, complaint, kinds_of
+
+# Why no real machine can do a part of what another capability can.
+WHY = {Capability.DRIFT: "drift is for the simulator, on real machines clocks are off by steps"}
 
 
 def check(script: Schedule, cluster: Cluster, environment: Environment) -> None:
@@ -25,7 +33,8 @@ def check(script: Schedule, cluster: Cluster, environment: Environment) -> None:
         wrong = complaint(act, names)
         if wrong:
             raise ScheduleError(f"{act.id}: {wrong}")
-        possible(environment, known[act.f].needs, f"act {act.id} ({act.f})")
+        kind = known[act.f]
+        possible(environment, kind.needs | kind.also(act.args), f"act {act.id} ({act.f})")
         strange = [node for node in act.who.nodes if node not in names]
         if strange:
             raise MissingCapability(f"act {act.id} ({act.f}) concerns {strange[0]}, which is not")
@@ -65,8 +74,12 @@ def possible(environment: Environment, needs: Collection[Capability], what: str)
     if missing:
         lacks = ", ".join(sorted(c.value for c in missing))
         known = environment.lacking()
-        why = "; ".join(str(known[c]) for c in sorted(missing, key=str) if c in known)
+        why = "; ".join(_why(c, known) for c in sorted(missing, key=str) if c in known or c in WHY)
         raise MissingCapability(
             f"{environment.name} cannot do {lacks}, which {what} needs"
             + (f": {why}" if why else "")
         )
+
+
+def _why(missing: Capability, known: Mapping[Capability, Lack]) -> str:
+    return str(known[missing]) if missing in known else WHY[missing]

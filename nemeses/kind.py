@@ -6,7 +6,7 @@ environment, and gives the rounds in which it strikes in a run of ``maxq test``.
 readers of histories need are apart, as data (`maxq.histories.fault_facts`).
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
@@ -49,6 +49,7 @@ class ActKind(NamedTuple):
         order: it strikes nobody: an order to controllers, or a question.
         alone: it strikes a broker, and not the process or the machine that it may share.
         complaint: what of its arguments can never be done; empty if there is nothing.
+        also: what the environment must be able to do beside, for its arguments.
     """
 
     f: str
@@ -60,6 +61,7 @@ class ActKind(NamedTuple):
     order: bool = False
     alone: bool = False
     complaint: Callable[[Args, Sequence[str]], str] = lambda args, nodes: ""
+    also: Callable[[Args], frozenset[Capability]] = lambda args: frozenset()
 
 
 def on_each(
@@ -100,19 +102,27 @@ OF_CONTROLLERS: frozenset[Part] = frozenset(
 class Drawing(NamedTuple):
     """What a kind draws from: a stream of its own, and the cluster that it will strike. `by_name`:
     nodes know each other by the names of their machines, so that the address of any can change.
-    `releases` are those that nodes run, by the names of their targets."""
+    `releases` are those that nodes run, by the names of their targets; `lacks` is what their
+    environment cannot do, of what some rounds need and others do not."""
 
     rng: Random
     nodes: Sequence[Node]
     by_name: bool
     releases: Sequence[str] = ()
+    lacks: Collection[Capability] = ()
 
     @classmethod
     def of(
-        cls, key: str, nodes: Sequence[Node], *, by_name: bool, releases: Sequence[str] = ()
+        cls,
+        key: str,
+        nodes: Sequence[Node],
+        *,
+        by_name: bool,
+        releases: Sequence[str] = (),
+        lacks: Collection[Capability] = (),
     ) -> "Drawing":
         """A drawing whose stream is keyed."""
-        return cls(Random(key), nodes, by_name, releases)
+        return cls(Random(key), nodes, by_name, releases, lacks)
 
     @property
     def pair(self) -> bool:

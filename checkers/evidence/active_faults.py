@@ -4,7 +4,8 @@ Followed action by action, from what the nemesis completed with. A node is *gone
 to end or to be held, until it was seen to start or to go on: it says nothing, and everybody may
 notice that. It is *doubtful* from a fault that impairs it (disk, delay, address, any fault without
 proof) until that is surely over. Cuts are pairs: who takes no packets from whom. A wall clock that
-is wrong is no fault here, since nothing of a cluster goes by it.
+is wrong is no fault here, since nothing of a cluster of ours goes by it; where nodes go by it, as
+RocketMQ's do, the run has declared that they feel it, and then it impairs them.
 
 What is left is sound. `connected` are the sound nodes around a majority of controllers, if no cut
 parts any two of them; every other sound node is then cut off from all of them, both ways.
@@ -16,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.evidence.faults import HOLDS, Fault
-from maxq.histories.fault_facts import DOUBTFUL, GONE, NOBODY, Effect, FaultFacts
+from maxq.histories.fault_facts import GONE, NOBODY, Effect, FaultFacts
 
 CLIENT = "client"  # whom cuts call so
 STAYS = "stays"  # an argument: the change is for good, and the node sound with it
@@ -99,7 +100,7 @@ class InForce:
             if facts.effect == "down":
                 gone.discard("held")  # who ended is held no more
             gone.add(facts.effect)
-        elif facts.effect in DOUBTFUL and not facts.passes and not fault.args.get(STAYS):
+        elif facts.doubtful and not facts.passes and not fault.args.get(STAYS):
             doubts.add(Doubt(fault.f, facts.effect, proven=True))
             if any(fault.args.get(kind) for kind in facts.may_end_by):
                 doubts.add(Doubt(ENDED, None, proven=True))  # until it is started

@@ -5,7 +5,8 @@ from a machine, and never through a client. Units: seconds.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from maxq.harness.contracts.environment import Port
@@ -17,6 +18,9 @@ from maxq.reference.wire.route import KVTable
 
 PROBE_TIMEOUT_S = 2.0
 POLL_S = 0.05
+# ``[ 0 days, 1 hours, 0 minutes, 3 seconds ]``; of Java, which groups digits.
+RAN = re.compile(r"\[ (-?[\d,]+) days, (-?[\d,]+) hours, (-?[\d,]+) minutes, (-?[\d,]+) seconds \]")
+UNITS_S = (86_400, 3_600, 60, 1)
 
 
 async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float) -> bool:
@@ -83,3 +87,13 @@ async def runtime_info(pool: Pool, address: str) -> dict[str, str]:
     request = Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO, ext={})
     answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
     return KVTable.from_json(answer.body).table
+
+
+def uptime_s(info: Mapping[str, str]) -> int | None:
+    """How long a broker says that it has run, by its wall clock and in whole seconds, from what it
+    reports of itself. Negative where its clock has gone back since; None where it says nothing."""
+    said = RAN.fullmatch(info.get("runtime", ""))
+    if said is None:
+        return None
+    numbers = [int(part.replace(",", "")) for part in said.groups()]
+    return sum(number * unit_s for number, unit_s in zip(numbers, UNITS_S, strict=True))

@@ -66,7 +66,7 @@ class Deployment:
         self.links = Links(environment, self.processes, ways, by_name=settings.by_name)
         self.losses = Losses(self.processes, ways)
         self.resets = Resets(self.processes, self.links)
-        self.machines = Hardware(self.processes, ways)
+        self.machines = Hardware(environment, self.processes, ways)
         self.ages = Ages(self.processes)
         self.filling = Filling(environment, self.processes)
         self.releases = Releases(environment, self.processes, target, settings)

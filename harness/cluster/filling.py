@@ -59,7 +59,7 @@ class Filling:
         said: dict[str, Any] = {}
 
         async def agreed() -> bool:
-            asked = [n for n in self._nodes.on(self._nodes.process(node)) if self._answers(n)]
+            asked = [n for n in self._nodes.on(self._nodes.process(node)) if self._nodes.answers(n)]
             said.clear()
             async with probing(self._environment.observer_dial) as pool:
                 for name in asked:
@@ -72,6 +72,3 @@ class Filling:
 
         holds = await until(agreed, LOOK_TIMEOUT_S)
         return Proof(holds, {"full": dict(said)})
-
-    def _answers(self, node: str) -> bool:
-        return self._nodes.running(node) and not self._nodes.paused(node)

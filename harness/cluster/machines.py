@@ -5,19 +5,37 @@ a file that is written and synced, what is read of one, which delays are in effe
 dial takes that no cut stops. Each heal is proven in the same way. What is wrong with a machine is
 remembered here, since other faults must know of it: a node cannot start on a disk that takes
 nothing.
+
+Simulated nodes ask their machine for the time. On a real machine a process has a wrong clock by a
+library, so there a clock is proven by three things. A process that is started there shows the time,
+to the ms. The node's own process has loaded that library and was started with the file that says
+how far the clock is off, as its kernel says; the library reads the file again within
+`maxq.harness.environments.machines.wrong_clock.SEEN_S`, which is waited for. Each broker that
+answers says how long it has run (28), by its wall clock: that has moved with it, to `WORD_S`.
+Name servers and controllers tell no time in any answer, so of them the first two are all.
 Units: milliseconds where a name says so, else seconds.
 """
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 
-from maxq.harness.client.probes import PROBE_TIMEOUT_S, until
+from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, runtime_info, until, uptime_s
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.cluster.ways import Ways
 from maxq.harness.contracts.cluster import Proof
-from maxq.harness.contracts.environment import Misread, Port, Written
+from maxq.harness.contracts.environment import (
+    ClockShown,
+    Environment,
+    Misread,
+    Port,
+    Role,
+    Written,
+)
+from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import split_address
 
 CLOCK, DELAY = "clock", "delay"
@@ -25,6 +43,7 @@ SLOW_DISK, FROZEN_DISK, FULL_DISK = "slow-disk", "frozen-disk", "full-disk"
 MISREADING_DISK = "misreading-disk"
 DISK = frozenset((SLOW_DISK, FROZEN_DISK, FULL_DISK, MISREADING_DISK))
 CLOCK_MS_MAX = 2  # of what is read apart: two clocks of whole milliseconds
+WORD_S, WORDS_TIMEOUT_S = 2.0, 10.0  # of two numbers of whole seconds; and until all have said so
 DRIFT_SEEN_MS = 6  # how far a drift must have gone to be one
 DRIFT_S_MAX = 12.0  # how long that may take
 SYNC_S = 0.5  # beyond every sync of a sound disk
@@ -42,11 +61,13 @@ class Hardware:
     """What is wrong with the machines of a run.
 
     Args:
+        environment: how brokers are asked.
         nodes: what runs on them.
         ways: between them.
     """
 
-    def __init__(self, nodes: Nodes, ways: Ways) -> None:
+    def __init__(self, environment: Environment, nodes: Nodes, ways: Ways) -> None:
+        self._environment = environment
         self._nodes = nodes
         self._ways = ways
         self._right_ms: dict[str, float] = {}  # by node: what its clock showed at time 0
@@ -61,33 +82,79 @@ class Hardware:
 
     # Clocks.
 
-    async def _off_ms(self, node: str) -> float:
-        """How far a clock is from where it was before it was touched first."""
-        shown = await self._nodes.machine(node).wall_ms()
-        since_ms = asyncio.get_running_loop().time() * 1000
-        right_ms = self._right_ms.setdefault(self._nodes.process(node), shown - since_ms)
-        return shown - since_ms - right_ms
+    async def _shown(self, node: str) -> ClockShown:
+        """A clock, against where it was before it was touched first."""
+        pid = await self._nodes.pid(node)
+        shown = await self._nodes.machine(node).clock(pid)
+        right_ms = self._right_ms.setdefault(self._nodes.process(node), shown.ahead_ms)
+        return ClockShown(shown.ahead_ms - right_ms, shown.followed)
 
     async def bump_clock(self, node: str, *, offset_ms: int, drift_ppm: int) -> Proof:
-        await self._off_ms(node)
         self._set(node, frozenset(), frozenset((CLOCK,)))
-        await self._nodes.machine(node).set_clock(offset_ms, drift_ppm)
-        off_ms = await self._off_ms(node)
-        holds = abs(off_ms - offset_ms) <= CLOCK_MS_MAX
-        seen = {"off_ms": round(off_ms)}
-        if drift_ppm:
-            wait_s = min(DRIFT_S_MAX, 1000 * DRIFT_SEEN_MS / abs(drift_ppm))
-            await asyncio.sleep(wait_s)
-            drifted_ms, expected_ms = await self._off_ms(node) - off_ms, drift_ppm * wait_s / 1000
-            holds = holds and abs(drifted_ms - expected_ms) <= CLOCK_MS_MAX < abs(drifted_ms)
-            seen |= {"drifted_ms": round(drifted_ms), "within_ms": round(wait_s * 1000)}
-        return Proof(holds, seen)
+        proof = await self._stepped(node, offset_ms, drift_ppm)
+        if not drift_ppm:
+            return proof
+        wait_s = min(DRIFT_S_MAX, 1000 * DRIFT_SEEN_MS / abs(drift_ppm))
+        before = await self._shown(node)
+        await asyncio.sleep(wait_s)
+        drifted_ms = (await self._shown(node)).ahead_ms - before.ahead_ms
+        expected_ms = drift_ppm * wait_s / 1000
+        seen = {"drifted_ms": round(drifted_ms), "within_ms": round(wait_s * 1000)}
+        drifts = abs(drifted_ms - expected_ms) <= CLOCK_MS_MAX < abs(drifted_ms)
+        return Proof(proof.holds and drifts, {**proof.seen, **seen})
 
     async def reset_clock(self, node: str) -> Proof:
-        await self._nodes.machine(node).set_clock(0, 0)
+        proof = await self._stepped(node, 0, 0)
         self._set(node, frozenset((CLOCK,)), frozenset())
-        off_ms = await self._off_ms(node)
-        return Proof(abs(off_ms) <= CLOCK_MS_MAX, {"off_ms": round(off_ms)})
+        return proof
+
+    async def _stepped(self, node: str, offset_ms: int, drift_ppm: int) -> Proof:
+        """Set a clock off, and prove that it is off by so much."""
+        before = await self._shown(node)
+        real = before.followed is not None
+        words = await self._words(node) if real else {}
+        await self._nodes.machine(node).set_clock(offset_ms, drift_ppm)
+        after = await self._shown(node)
+        seen: dict[str, Any] = {"off_ms": round(after.ahead_ms)}
+        holds = abs(after.ahead_ms - offset_ms) <= CLOCK_MS_MAX
+        if real:
+            seen["followed"] = after.followed
+            holds = holds and after.followed is True
+        if words:
+            moved_s = (after.ahead_ms - before.ahead_ms) / 1000
+            said, agree = await self._agreed(node, words, moved_s)
+            seen["moved_s"] = said
+            holds = holds and agree
+        return Proof(holds, seen)
+
+    async def _words(self, node: str) -> dict[str, float]:
+        """How long each broker of a machine says that it has run (s), less the time of the harness:
+        constant while its clock runs right. Who does not answer is left out."""
+        said = {}
+        async with probing(self._environment.observer_dial) as pool:
+            for name in self._nodes.on(self._nodes.process(node)):
+                known = self._nodes.node(name)
+                if Role.BROKER in known.roles and self._nodes.answers(name):
+                    with suppress(OSError, RemoteProtocolError):
+                        ran_s = uptime_s(await runtime_info(pool, self._nodes.address(name)))
+                        if ran_s is not None:
+                            said[name] = ran_s - asyncio.get_running_loop().time()
+        return said
+
+    async def _agreed(
+        self, node: str, before: Mapping[str, float], moved_s: float
+    ) -> tuple[dict[str, int], bool]:
+        """By how much (s) the clock of each broker has moved by its own word, and whether it is by
+        so much."""
+        said: dict[str, int] = {}
+
+        async def moved() -> bool:
+            now = await self._words(node)
+            by = {name: now[name] - ran_s for name, ran_s in before.items() if name in now}
+            said.update({name: round(s) for name, s in by.items()})
+            return len(by) == len(before) and all(abs(s - moved_s) <= WORD_S for s in by.values())
+
+        return said, await until(moved, WORDS_TIMEOUT_S)
 
     # Disks.
 

@@ -185,6 +185,16 @@ class Nodes:
     async def status(self, node: str) -> ProcessStatus:
         return await self.machine(node).status(self._pids[self.process(node)])
 
+    async def pid(self, node: str) -> int | None:
+        """Its process on its machine; None if it does not live."""
+        process = self.process(node)
+        lives = process in self._pids and (await self.status(node)).code is None
+        return self._pids[process] if lives else None
+
+    def answers(self, node: str) -> bool:
+        """Whether it should run, and nothing holds it."""
+        return self.running(node) and not self.paused(node)
+
     async def command(self, node: str) -> Sequence[str]:
         """The command line of its process, as its machine has it."""
         return await self.machine(node).command(self._pids[self.process(node)])
@@ -455,8 +465,7 @@ class Nodes:
         return Proof(await machine.get(file) == after, seen)
 
     async def _runs(self, node: str) -> bool:
-        known = self.process(node) in self._pids
-        return known and (await self.status(node)).code is None
+        return await self.pid(node) is not None
 
     # What is on its disk.
 

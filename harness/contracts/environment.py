@@ -51,15 +51,16 @@ class Capability(Enum):
     LOSS = "packet-loss"  # lose a random share of the packets from certain machines
     CHANGE_ADDRESS = "change-address"  # give a machine another address of its block, and names
     POWER_LOSS = "power-loss"  # end a machine so that its disk loses what was not synced
-    CLOCK = "clock"  # set a machine's wall clock off, and let it drift
+    CLOCK = "clock"  # set a machine's wall clock off
+    DRIFT = "clock-drift"  # let it drift
     DISK = "disk"  # let a disk take nothing, make it slow or frozen, or read a bit as another
     FILL = "fill-disk"  # let a file that is no node's take what is left of a machine's partition
     DELAY = "delay"  # let packets from certain machines take longer
 
 
-# What no environment of real machines can do: they share one clock and one kernel's queues, and a
-# disk of their own (`DISK`) can lose its power and fill up only.
-SIMULATED_ONLY = frozenset({Capability.CLOCK, Capability.DISK, Capability.DELAY})
+# What no environment of real machines can do: they share one kernel's queues, a clock of their own
+# steps only, and a disk of their own (`DISK`) can lose its power and fill up only.
+SIMULATED_ONLY = frozenset({Capability.DRIFT, Capability.DISK, Capability.DELAY})
 DISK = "store"  # the folder of a machine's data that is on its disk, where power can be lost
 
 
@@ -150,6 +151,18 @@ class Loss(msgspec.Struct, frozen=True):
     percent: int
 
 
+class ClockShown(msgspec.Struct, frozen=True):
+    """What a machine's wall clock shows: `ahead_ms`, how far it is ahead of the time of the run
+    (the running loop's, whose zero is anywhere).
+
+    `followed`: whether the process that was asked about has that clock, where it could have
+    another; None where nobody was asked about, or all ask the machine.
+    """
+
+    ahead_ms: float
+    followed: bool | None = None
+
+
 class Dropped(msgspec.Struct, frozen=True):
     """How many packets of a source a loss has dropped, and of how many that came."""
 
@@ -209,11 +222,21 @@ class Machine(Protocol):
 
     async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
         """Let the wall clock be off by `offset_ms` from now on, and by `drift_ppm` microseconds
-        more each second; twice 0 sets it right. Only where `Capability.CLOCK` is."""
+        more each second; twice 0 sets it right. Returns when all processes see it; those that
+        start later do at once. Only where `Capability.CLOCK` is.
+
+        Raises:
+            MissingCapability: it cannot drift.
+        """
         ...
 
-    async def wall_ms(self) -> int:
-        """What the wall clock shows. Only where `Capability.CLOCK` is."""
+    async def clock(self, pid: int | None) -> ClockShown:
+        """What the wall clock shows, and whether a process that `spawn` started has it. Only where
+        `Capability.CLOCK` is.
+
+        Raises:
+            OSError: nothing could be read there.
+        """
         ...
 
     async def set_disk(

@@ -49,6 +49,7 @@ from maxq.harness.environments.engine.client import (
     EngineFailed,
     connect,
 )
+from maxq.harness.environments.machines import wrong_clock
 from maxq.harness.environments.machines.agent_client import Link
 from maxq.harness.environments.machines.callers import INSIDE, SOCKET, Callers
 from maxq.harness.environments.machines.machine import LinkedMachine, Place, dial_from, write_hosts
@@ -71,8 +72,11 @@ PYTHON = "python3"  # what a node's command begins with inside
 
 def lacking() -> dict[Capability, Lack]:
     """What `docker` could do and cannot on this machine, and why."""
-    why = node_disk.lacking()
-    return {Capability.POWER_LOSS: why} if why is not None else {}
+    found = {
+        Capability.POWER_LOSS: node_disk.lacking(),
+        Capability.CLOCK: wrong_clock.lacking(),
+    }
+    return {capability: why for capability, why in found.items() if why is not None}
 
 
 def subnet_prefix(machine_count: int) -> int:
@@ -97,6 +101,7 @@ class DockerEnvironment:
         layer: what is built upon it (`docker_image.ensure_image`); empty: nothing.
         shown: folders that machines may read, at the same paths.
         disks: machines have disks of their own, which can lose their power and fill up.
+        clocks: machines have clocks of their own, which can be set off.
         needs: what the run's faults and workloads need: machines get the rights for that alone.
         say: called with what `up` does that takes long.
     """
@@ -111,13 +116,16 @@ class DockerEnvironment:
         layer: str = "",
         shown: Sequence[Path] = (),
         disks: bool = False,
+        clocks: bool = False,
         needs: frozenset[Capability] = COULD,
         say: Callable[[str], None] = docker_image.quiet,
     ) -> None:
         self._folder = folder.resolve()
         self._base_image = base_image
         self._layer = layer
-        self._shown = tuple(map(str, shown))
+        self._library = wrong_clock.found() if clocks else None
+        libraries = [] if self._library is None else [self._library.parent]
+        self._shown = tuple(map(str, [*shown, *libraries]))
         self._say = say
         self._with_disks = disks
         self._needs = needs
@@ -243,7 +251,10 @@ class DockerEnvironment:
                 folder=self._folder / name,
                 hosts=self._hosts(name),
                 disk=disk,
+                library=self._library,
             )
+        if self._library is not None:
+            await next(iter(self._machines.values())).try_clock()
 
     async def _try_losses(self, client: Link, block: str) -> None:
         """Find out whether packets can be lost at random: many kernels cut and cannot do that.
@@ -287,6 +298,7 @@ class DockerEnvironment:
             network=self._network,
             client=f"{self._network[CLIENT_INDEX]}/32",
             env=ENV,
+            python=PYTHON,
             user=self._user(),
         )
 

@@ -36,6 +36,7 @@ from maxq.harness.contracts.environment import (
     machine_address,
 )
 from maxq.harness.environments.disks import node_disk
+from maxq.harness.environments.machines import wrong_clock
 from maxq.harness.environments.machines.agent_client import Link
 from maxq.harness.environments.machines.machine import LinkedMachine, Place, dial_from
 from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
@@ -133,13 +134,15 @@ class LocalEnvironment:
     Args:
         folder: the machines' folders are made in it, and beside them their files of names.
         disks: machines have disks of their own, which can lose their power and fill up.
+        clocks: machines have clocks of their own, which can be set off.
     """
 
     name = "local"
 
-    def __init__(self, folder: Path, *, disks: bool = False) -> None:
+    def __init__(self, folder: Path, *, disks: bool = False, clocks: bool = False) -> None:
         self._folder = folder.resolve()
         self._with_disks = disks
+        self._library = wrong_clock.found() if clocks else None
         self._disks: list[node_disk.OwnDisk] = []
         self._agent: AgentProcess | None = None
         self._machines: dict[str, LinkedMachine] = {}
@@ -161,8 +164,12 @@ class LocalEnvironment:
             await link.ask("bridge")
             clients = [f"{a}/{PREFIX}" for a in (CLIENT_ADDRESS, OBSERVER_ADDRESS)]
             await link.ask("machine", name=CLIENT, addresses=clients)
+            if self._library is not None:
+                await link.ask("memory")
             for number, spec in enumerate(machines, start=1):
                 self._machines[spec.name] = await self._make(link, number, spec.name)
+            if self._library is not None:
+                await next(iter(self._machines.values())).try_clock()
         except (EnvironmentLost, OSError) as error:
             agent = self._agent
             await self.down()
@@ -182,7 +189,12 @@ class LocalEnvironment:
             made = partial(node_disk.make, folder / DISK, some(space, "it sends one"), self._disks)
             disk = await asyncio.to_thread(made)
         return LinkedMachine(
-            link, _place(), name, block=block, folder=folder, hosts=hosts, disk=disk
+            *(link, _place(), name),
+            block=block,
+            folder=folder,
+            hosts=hosts,
+            disk=disk,
+            library=self._library,
         )
 
     async def lost(self) -> None:
@@ -229,6 +241,7 @@ def _place() -> Place:
         client=f"{CLIENT_ADDRESS}/32",
         hostname=socket.gethostname(),
         env={k: os.environ[k] for k in PASSED_ON if k in os.environ},
+        python=sys.executable,
         mount_hosts=Capability.CHANGE_ADDRESS not in lacking(),
     )
 
@@ -290,6 +303,9 @@ def lacking() -> dict[Capability, Lack]:
     why = _tried("mount", "--bind", "/etc/hosts", "/etc/hosts")
     if why:
         found[Capability.CHANGE_ADDRESS] = Lack(f"/etc/hosts cannot be replaced ({why})")
+    no_clock = wrong_clock.lacking()
+    if no_clock is not None:
+        found[Capability.CLOCK] = no_clock
     no_disk = node_disk.lacking()
     if no_disk is not None:
         found.update(dict.fromkeys(node_disk.NEEDED_BY, no_disk))

@@ -20,6 +20,7 @@ from maxq.harness.contracts.environment import (
     CLIENT_ADDRESS,
     OBSERVER_ADDRESS,
     Capability,
+    ClockShown,
     Cut,
     Dropped,
     Lack,
@@ -160,8 +161,9 @@ class SimulatedMachine:
     async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
         self._machine.set_clock(offset_ms, drift_ppm)
 
-    async def wall_ms(self) -> int:
-        return self._machine.clock.wall_ms(self._world.scheduler.now_ns)
+    async def clock(self, pid: int | None) -> ClockShown:
+        now_ns = self._world.scheduler.now_ns
+        return ClockShown(self._machine.clock.wall_ms(now_ns) - now_ns / 1e6)
 
     async def set_disk(
         self,

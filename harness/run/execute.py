@@ -28,6 +28,7 @@ from maxq.harness.environments.attached.attached_containers import AttachedConta
 from maxq.harness.environments.disks import node_disk
 from maxq.harness.environments.docker import PYTHON, DockerEnvironment
 from maxq.harness.environments.local import LocalEnvironment
+from maxq.harness.environments.machines import wrong_clock
 from maxq.harness.run.lifecycle import perform
 from maxq.harness.run.process.signals import interrupted, interruptible
 from maxq.harness.run.run_context import Progress, RunContext
@@ -162,6 +163,8 @@ def make_environment(
         say: called with what takes long.
         target: what runs on the machines.
     """
+    needs = needs_of_run(options)
+    clocks = Capability.CLOCK in needs
     if options.environment == "docker":
         return DockerEnvironment(
             folder,
@@ -169,10 +172,11 @@ def make_environment(
             layer=target.layer,
             shown=target.folders(),
             disks=options.own_disks,
-            needs=needs_of_run(options),
+            clocks=clocks,
+            needs=needs,
             say=say,
         )
-    return LocalEnvironment(folder, disks=options.own_disks)
+    return LocalEnvironment(folder, disks=options.own_disks, clocks=clocks)
 
 
 def needs_of_run(options: Options) -> frozenset[Capability]:
@@ -186,13 +190,14 @@ def needs_of_run(options: Options) -> frozenset[Capability]:
 
 
 def capabilities_of(environment: str) -> frozenset[Capability]:
-    """What an environment can do where nothing is missing on its machine; of what disks of their
-    own can do, which need root, whether it can here."""
+    """What an environment can do where nothing is missing on its machine; of what disks and clocks
+    of their own can do, which need root and a library, whether it can here."""
     every = frozenset(Capability)
     if environment == "simulated":
         return every
-    here = node_disk.NEEDED_BY if node_disk.lacking() else frozenset()
-    return every - SIMULATED_ONLY - here
+    disks = node_disk.NEEDED_BY if node_disk.lacking() else frozenset()
+    clocks = frozenset({Capability.CLOCK} if wrong_clock.lacking() else ())
+    return every - SIMULATED_ONLY - disks - clocks
 
 
 def make_target(options: Options) -> Target:

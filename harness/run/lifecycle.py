@@ -232,7 +232,7 @@ async def _drive(
         )
         context.stop.possible = True
         script = some(context.script, "it was drawn")
-        facts = facts_of(script.acts)
+        facts = facts_of(script.acts, by_wall_clock=options.by_wall_clock)
 
         def stopped() -> bool:
             now_ns = round((loop.time() - zero) * 1e9)

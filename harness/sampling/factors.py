@@ -151,7 +151,7 @@ INSTEAD: dict[tuple[str, str], tuple[Capability, str]] = {
     ("move", "live"): (Capability.CHANGE_ADDRESS, "off"),
     ("move", "restart"): (Capability.CHANGE_ADDRESS, "off"),
     ("clock", "jump"): (Capability.CLOCK, "off"),
-    ("clock", "drift"): (Capability.CLOCK, "off"),
+    ("clock", "drift"): (Capability.DRIFT, "jump"),
     ("disk", "slow"): (Capability.DISK, "off"),
     ("disk", "frozen"): (Capability.DISK, "off"),
     ("disk", "full"): (Capability.DISK, "off"),
@@ -161,12 +161,14 @@ INSTEAD: dict[tuple[str, str], tuple[Capability, str]] = {
 
 def possible(row: Row, capabilities: Collection[Capability]) -> Row:
     """A row as an environment of these capabilities can run it."""
-    return {
-        name: instead[1]
-        if (instead := INSTEAD.get((name, value))) and instead[0] not in capabilities
-        else value
-        for name, value in row.items()
-    }
+    return {name: _possible(name, value, capabilities) for name, value in row.items()}
+
+
+def _possible(name: str, value: str, capabilities: Collection[Capability]) -> str:
+    instead = INSTEAD.get((name, value))
+    if instead is None or instead[0] in capabilities:
+        return value
+    return _possible(name, instead[1], capabilities)
 
 
 def array_row(number: int) -> Row:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from maxq.harness.contracts.environment import SIMULATED_ONLY
 from maxq.harness.contracts.target import Node, plan
 from maxq.harness.sampling.late_topics import creations, late_loads
 from maxq.harness.schedule.format import (
@@ -77,12 +78,17 @@ def schedule_of(options: Options, patience: int) -> Schedule:
     quiet = (QUIET_S + CROWDED_S * (len(names) - 1)) * patience
     quiet = seconds(options.interval_ns) or quiet
     nodes, by_name = plan(options.topology), options.settings().by_name
+    lacks = () if options.environment == "simulated" else SIMULATED_ONLY
     acts: list[Act] = []
     if options.existing is not None:
         acts += in_turn(names, options, nodes, length, quiet)
     for n, name in enumerate(names if options.existing is None else ()):
         drawing = Drawing.of(
-            f"{options.seed}/nemesis/{name}", nodes, by_name=by_name, releases=options.targets
+            f"{options.seed}/nemesis/{name}",
+            nodes,
+            by_name=by_name,
+            releases=options.targets,
+            lacks=lacks,
         )
         # What waits at a slave that acts moves to another broker set, if that one is sound.
         first = QUIET_S + (round(quiet * n / len(names), 3) if options.pair else 0.0)

@@ -243,6 +243,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.later) or any(REPLACE_RELEASE in n.split(THEN) for n in self.nemesis)
 
     @property
+    def by_wall_clock(self) -> bool:
+        """Whether a node may measure time by its wall clock: ours do not, RocketMQ's all do."""
+        return self.targets != (REFERENCE,)
+
+    @property
     def running(self) -> str:
         """What runs, in words: the target, and beside it the nodes that do not run it."""
         if self.targets == (self.target,):

@@ -1,6 +1,6 @@
 """Clock, disk, delay, loss: what can happen to a machine while its node runs on.
 
-    bump-clock        offset_ms, drift_ppm (microseconds more each second)
+    bump-clock        offset_ms; drift_ppm (microseconds more each second), in the simulator only
     reset-clock
     start-disk-fault  full, frozen: true; sync_ms: how long a sync takes; misread: the path of a
                       file, below the store, of which a bit is read as another, and `bit`: which,
@@ -80,11 +80,20 @@ def _no_misread(args: Args, nodes: Sequence[str]) -> str:
     return f"misread needs the path of a file and a bit of it, not {path!r} and {bit!r}"
 
 
+def _drifting(args: Args) -> frozenset[Capability]:
+    return frozenset({Capability.DRIFT} if args.get("drift_ppm") else ())
+
+
 def _rounds(
-    strike: str, heal: str, ways: Sequence[dict[str, Any]], hold_s: float = HELD_S
+    strike: str,
+    heal: str,
+    ways: Sequence[dict[str, Any]],
+    hold_s: float = HELD_S,
+    also: Callable[[Args], frozenset[Capability]] = lambda args: frozenset(),
 ) -> Callable[[Drawing], Iterator[Sequence[Step]]]:
     def rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
-        parts, how = drawing.bag(STRUCK), Bag(drawing.rng, ways)
+        can = [args for args in ways if not also(args) & set(drawing.lacks)]
+        parts, how = drawing.bag(STRUCK), Bag(drawing.rng, can)
         while True:
             yield held(Step(strike, who=one_of(parts), args=how.next()), heal, hold_s)
 
@@ -106,11 +115,12 @@ def _bounded(**maxima: int) -> Callable[[Args, Sequence[str]], str]:
 
 CLOCK = Kind(
     name="clock",
-    about="a node's clock jumps by 30 s or an hour, or goes 5 % fast",
+    about="a node's clock jumps by 30 s or an hour, or, in the simulator, goes 5 % fast",
     acts=(
         ActKind(
             f="bump-clock", needs=frozenset({Capability.CLOCK}),
             complaint=_bounded(offset_ms=OFFSET_MS_MAX, drift_ppm=DRIFT_PPM_MAX),
+            also=_drifting,
             do=on_each(ClockShifting, lambda cluster, args: partial(
                 cluster.bump_clock,
                 offset_ms=int(args.get("offset_ms", 0)),
@@ -123,7 +133,7 @@ CLOCK = Kind(
             do=on_each(ClockShifting, lambda cluster, args: cluster.reset_clock),
         ),
     ),
-    rounds=_rounds("bump-clock", "reset-clock", CLOCKS),
+    rounds=_rounds("bump-clock", "reset-clock", CLOCKS, also=_drifting),
 )  # fmt: skip
 DISK = Kind(
     name="disk",

@@ -40,7 +40,8 @@ NEEDS = ("msgspec",)  # of the reference, of the packages that are pinned
 PYTHONS = ("3.11", "3.12", "3.13")  # of Debian releases that a base may be
 HELPER = ("__init__", "environments/__init__", "environments/machines/__init__",
           "environments/machines/container_agent", "environments/machines/packet_filter",
-          "environments/machines/machine_agent", "environments/machines/rights")  # fmt: skip
+          "environments/machines/machine_agent", "environments/machines/rights",
+          "environments/machines/clock_reader")  # fmt: skip
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 DOWNLOAD_TIMEOUT_S = 300
 HASH_LENGTH = 12

@@ -1,5 +1,5 @@
 """A machine behind an agent: a network, a folder shared with the host, a file of names; maybe a
-disk of its own.
+disk of its own, and a clock.
 
 Serves local and docker alike. Files are read and written on the host, at the paths that they have
 inside; what is on the machine's own disk is seen there only. Units: seconds, bytes.
@@ -25,6 +25,7 @@ from maxq.harness.contracts.environment import (
     CLIENT,
     DISK,
     Capability,
+    ClockShown,
     Cut,
     Dropped,
     EnvironmentLost,
@@ -38,6 +39,7 @@ from maxq.harness.contracts.environment import (
 from maxq.harness.environments.disks.node_disk import OwnDisk
 from maxq.harness.environments.machines.agent_client import Link
 from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
+from maxq.harness.environments.machines.wrong_clock import SEEN_S, WrongClock
 from maxq.reference.rpc import Dial, Wired
 
 ANY_ADDRESS = "0.0.0.0"
@@ -45,6 +47,9 @@ HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
 # What a dial without an answer meets: no host has the address, or no way leads there.
 NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT})
 FREEZE_TIMEOUT_S, DEATH_TIMEOUT_S = 5.0, 10.0
+CLOCK_FILE = "clock"  # in a machine's folder: how far its clock is off
+READER = "maxq.harness.environments.machines.clock_reader"
+READ_TIMEOUT_S, TRIAL_MS = 20.0, 3_600_000
 AWAY_S = 1.0  # least time without power: peers meet silence, as of a machine that starts
 
 
@@ -52,7 +57,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """What is true of every machine of an environment.
 
     `network` is the run's; `client` the block that a cut of `CLIENT` means. Processes get `env` and
-    run as `user` (None: as their agent). `hostname` is what machines call themselves (empty: by
+    run as `user` (None: as their agent). `python` is the command of an interpreter that finds the
+    packages of this one. `hostname` is what machines call themselves (empty: by
     their names). With `mount_hosts` each sees its machine's file of names
     in the place of /etc/hosts; else the machine has it there already.
     """
@@ -61,6 +67,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     network: IPv4Network
     client: str
     env: dict[str, str]
+    python: str
     hostname: str = ""
     user: tuple[int, int] | None = None
     mount_hosts: bool = False
@@ -129,6 +136,13 @@ class LinkedNetwork:
         return "open"
 
 
+class _Read(msgspec.Struct):
+    """What the reader of a clock prints (`maxq.harness.environments.machines.clock_reader`)."""
+
+    ahead_ns: int
+    follows: bool | None = None
+
+
 class LinkedMachine(LinkedNetwork):
     """A machine and the agent that acts on it.
 
@@ -136,6 +150,7 @@ class LinkedMachine(LinkedNetwork):
         folder: its data; made by the caller.
         hosts: its file of names; made here.
         disk: what it has at `DISK` in its folder; None: a part of the host's disk, as all else.
+        library: libfaketime, where it has a clock of its own; None: it has the host's.
     """
 
     def __init__(
@@ -148,6 +163,7 @@ class LinkedMachine(LinkedNetwork):
         folder: Path,
         hosts: Path,
         disk: OwnDisk | None = None,
+        library: Path | None = None,
     ) -> None:
         super().__init__(link, name, place.client)
         self._place = place
@@ -157,6 +173,8 @@ class LinkedMachine(LinkedNetwork):
         self._hosts = hosts
         self._own_name = place.hostname or name
         self._disk = disk
+        self._clock = WrongClock(library, folder / CLOCK_FILE) if library else None
+        self._asked = 0  # how often its clock was read
         self._pids: list[int] = []
         write_hosts(hosts, {}, own_name=self._own_name)
 
@@ -175,13 +193,14 @@ class LinkedMachine(LinkedNetwork):
     async def spawn(self, argv: Sequence[str], *, log: str) -> ProcessStatus:
         path = self._folder / log
         path.touch()  # so that it is ours, whoever writes into it
+        own = {} if self._clock is None else self._clock.env
         answer, _ = await self._link.ask(
             "spawn",
             name=self._name,
             argv=list(argv),
             log=str(path),
             folder=str(self._folder),
-            env={**self._place.env, "HOME": str(self._folder)},
+            env={**self._place.env, **own, "HOME": str(self._folder)},
             hosts=str(self._hosts) if self._place.mount_hosts else None,
             user=self._place.user,
         )
@@ -241,10 +260,54 @@ class LinkedMachine(LinkedNetwork):
         await until(there, timeout_s)
 
     async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
-        raise self._missing(Capability.CLOCK, "its machines share one clock")
+        if drift_ppm:
+            raise self._missing(Capability.DRIFT, "drift is for the simulator")
+        self._own_clock().set(offset_ms)
+        await asyncio.sleep(SEEN_S)
 
-    async def wall_ms(self) -> int:
-        raise self._missing(Capability.CLOCK, "its machines share one clock")
+    async def clock(self, pid: int | None) -> ClockShown:
+        """As the contract says: what a process says that is started for it."""
+        self._own_clock()
+        self._asked += 1
+        path = self._folder / f"{CLOCK_FILE}.{self._asked}"
+        argv = [self._place.python, "-m", READER, *([] if pid is None else [str(pid)])]
+        reader = (await self.spawn(argv, log=path.name)).pid
+
+        async def read() -> bool:
+            return (await self.status(reader)).code is not None
+
+        ended = await until(read, READ_TIMEOUT_S)
+        self._pids.remove(reader)
+        said = path.read_bytes()
+        path.unlink()
+        try:
+            told = msgspec.json.decode(said, type=_Read)
+        except msgspec.DecodeError:
+            words = said.decode(errors="replace").strip().splitlines()[-1:]
+            why = words[0] if words else f"{'nothing' if ended else 'no end'} of its reader"
+            raise OSError(f"the clock of {self._name} cannot be read: {why}") from None
+        return ClockShown(told.ahead_ns / 1e6, told.follows)
+
+    async def try_clock(self) -> None:
+        """Find out that it can be set off.
+
+        Raises:
+            OSError: it cannot; says what was seen.
+        """
+        clock = self._own_clock()
+        before = (await self.clock(None)).ahead_ms
+        clock.set(TRIAL_MS)
+        off_ms = (await self.clock(None)).ahead_ms - before
+        clock.set(0)
+        if abs(off_ms - TRIAL_MS) > TRIAL_MS / 100:
+            raise OSError(
+                f"a clock that libfaketime sets off by {TRIAL_MS} ms is off by {off_ms:.0f}"
+            )
+
+    def _own_clock(self) -> WrongClock:
+        if self._clock is None:
+            raise self._missing(Capability.CLOCK, "its machines have no clocks of their own")
+        return self._clock
 
     async def set_disk(
         self,
@@ -327,7 +390,8 @@ class LinkedMachine(LinkedNetwork):
             return None
 
     async def age(self, path: str, by_ms: int) -> int | None:
-        target, now_ms = self._seen(path), round(time.time() * 1000)
+        off_ms = 0 if self._clock is None else self._clock.offset_ms
+        target, now_ms = self._seen(path), round(time.time() * 1000) + off_ms
         changed_ns = (now_ms - by_ms) * 1_000_000
         try:
             os.utime(target, ns=(changed_ns, changed_ns))

@@ -58,7 +58,7 @@ class Admin:
         self._membership = membership
         self._schedule = schedule
         self._mutant = mutant
-        self._booted_ms = host.wall_ms()
+        self._host, self._booted_ms = host, host.wall_ms()
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -110,6 +110,7 @@ class Admin:
             "maxq.mutant": self._mutant,
             "maxq.role": self._membership.role,
             "remainHowManyDataToFlush": f"{self._store.end - self._store.durable} B",
+            "runtime": ran(self._host.wall_ms() - self._booted_ms),
             **self._membership.told(),
             **self._store.metrics.table(),
             **self._delayed(),
@@ -134,3 +135,13 @@ class Admin:
             why = f"can not find message by the offset, {offset}"
             return request.answer(ResponseCode.SYSTEM_ERROR, why)
         return request.answer(ResponseCode.SUCCESS, body=record)
+
+
+def ran(ms: int) -> str:
+    """How long a broker has run by its wall clock, as RocketMQ says it; of a clock that has gone
+    back every number is negative, or 0."""
+    sign = -1 if ms < 0 else 1
+    seconds = abs(ms) // 1000
+    parts = (seconds // 86_400, seconds // 3_600 % 24, seconds // 60 % 60, seconds % 60)
+    days, hours, minutes, rest = (f"{sign * part:,}" for part in parts)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {rest} seconds ]"
