@@ -27,7 +27,7 @@ from maxq.harness.contracts.target import plan as plan_of
 from maxq.harness.contracts.terminal import echo, pasted
 from maxq.harness.environments.choose import SIMULATED
 from maxq.harness.run import doctor, stored_run
-from maxq.harness.run.execute import capabilities_of, make_target, planned
+from maxq.harness.run.execute import capabilities_of, lacking_here, make_target, planned
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.schedule.format import seconds
 from maxq.harness.schedule.options import Options
@@ -150,8 +150,11 @@ def resolved(given: dict[str, Any], place: doctor.Place, *, lasting: bool = Fals
         options = asked.options_from(given, place, lasting=lasting)
     options = doctor.with_stand_ins(options, place, doctor.aloud)
     for name in () if options.scripted else options.nemesis:
-        if needs_of([name]) - capabilities_of(options.environment):
+        missing = needs_of([name]) - capabilities_of(options.environment)
+        if missing:
+            lacks = dict.fromkeys(str(w) for c, w in lacking_here().items() if c in missing)
+            why = f": {', '.join(lacks)}" if lacks else ""
             raise click.UsageError(
-                f"--env {options.environment} cannot do {name} here; --env {SIMULATED} can"
+                f"--env {options.environment} cannot do {name} here{why}; --env {SIMULATED} can"
             )
     return options

@@ -14,7 +14,7 @@ from maxq.checkers.core.api import Valid
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.run import plugins, provenance
-from maxq.harness.run.execute import capabilities_of
+from maxq.harness.run.execute import drawn_in
 from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import options_for, signatures
 from maxq.harness.run.run_context import RunContext
@@ -125,7 +125,7 @@ class Exploration:
         return same and before.digest == self._digests[before.seed]
 
     def _drawn(self, seed: int) -> tuple[dict[str, str], Schedule]:
-        row = possible(array_row(seed), capabilities_of(self._environment))
+        row = possible(array_row(seed), drawn_in(self._environment))
         return row, draw(seed, row, length_ms=self._length_ms)
 
     def _explored(self, seed: int) -> Explored:

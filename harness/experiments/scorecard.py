@@ -29,7 +29,7 @@ from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.report.measures import quantile
 from maxq.harness.run import provenance as source
-from maxq.harness.run.execute import capabilities_of
+from maxq.harness.run.execute import drawn_in
 from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import Rate, options_for
 from maxq.harness.run.run_context import RunContext
@@ -103,7 +103,7 @@ def script_of(name: str, environment: str, mode: str = MODES[0]) -> Schedule:
     if not name.isdigit():
         return read(SCHEDULES / BATTERIES[mode] / f"{name}.jsonl")
     drawn = pair_row(int(name)) if mode == MODES[1] else row_of(int(name))
-    row = possible(drawn, capabilities_of(environment))
+    row = possible(drawn, drawn_in(environment))
     return draw(int(name), row, length_ms=DRAWN_LENGTH_MS)
 
 

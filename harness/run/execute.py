@@ -20,6 +20,7 @@ from maxq.harness.contracts.environment import (
     SIMULATED_ONLY,
     Capability,
     Environment,
+    Lack,
     MissingCapability,
 )
 from maxq.harness.contracts.plugins import current
@@ -191,13 +192,23 @@ def needs_of_run(options: Options) -> frozenset[Capability]:
 
 def capabilities_of(environment: str) -> frozenset[Capability]:
     """What an environment can do where nothing is missing on its machine; of what disks and clocks
-    of their own can do, which need root and a library, whether it can here."""
+    of their own can do, whether it can here."""
     every = frozenset(Capability)
-    if environment == "simulated":
-        return every
-    disks = node_disk.NEEDED_BY if node_disk.lacking() else frozenset()
-    clocks = frozenset({Capability.CLOCK} if wrong_clock.lacking() else ())
-    return every - SIMULATED_ONLY - disks - clocks
+    return every if environment == "simulated" else every - SIMULATED_ONLY - lacking_here().keys()
+
+
+def drawn_in(environment: str) -> frozenset[Capability]:
+    """What random schedules may need of an environment. On real machines wrong clocks are for those
+    alone who ask by name: nodes are started with a library for them."""
+    can = capabilities_of(environment)
+    return can if environment == "simulated" else can - {Capability.CLOCK}
+
+
+def lacking_here() -> dict[Capability, Lack]:
+    """What no real environment can do on this machine, for want of root or of a library."""
+    disk, clock = node_disk.lacking(), wrong_clock.lacking()
+    found = dict.fromkeys(node_disk.NEEDED_BY, disk) if disk is not None else {}
+    return found | ({Capability.CLOCK: clock} if clock is not None else {})
 
 
 def make_target(options: Options) -> Target:

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,10 +54,11 @@ while True:
 """
 
 
-def make(where: str, folder: Path, *, disks: bool = False) -> Real:
+def make(where: str, folder: Path, *, disks: bool = False, clocks: bool = False) -> Real:
     if where == "local":
-        return LocalEnvironment(folder, disks=disks)
-    return DockerEnvironment(folder, disks=disks, say=lambda text: print(text, file=sys.stderr))
+        return LocalEnvironment(folder, disks=disks, clocks=clocks)
+    say = partial(print, file=sys.stderr)
+    return DockerEnvironment(folder, disks=disks, clocks=clocks, say=say)
 
 
 def python_of(environment: Real) -> str:
@@ -79,11 +81,12 @@ def world(
     main: Callable[[Real, LinkedMachine, LinkedMachine], Coroutine[Any, Any, T]],
     *,
     disks: bool = False,
+    clocks: bool = False,
 ) -> T:
     """Do something in a world of two machines that echo."""
 
     async def body() -> T:
-        environment = make(where, folder, disks=disks)
+        environment = make(where, folder, disks=disks, clocks=clocks)
         await environment.up([MachineSpec(name="a"), MachineSpec(name="b")])
         try:
             a, b = environment.machine("a"), environment.machine("b")

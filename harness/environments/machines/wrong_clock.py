@@ -72,5 +72,5 @@ def lacking() -> Lack | None:
     """Why machines can have no clocks of their own here; None if they can. Whether the library
     does what it should shows when they are made (`LinkedMachine.try_clock`)."""
     if found() is None:
-        return Lack("libfaketime is missing, which sets clocks off", package=PACKAGE)
+        return Lack("libfaketime, which sets clocks off, is missing", package=PACKAGE)
     return None

@@ -30,7 +30,7 @@ from maxq.harness.experiments.worker_pool import workers
 from maxq.harness.known.causes import Traces
 from maxq.harness.known.run_artifacts import RunArtifacts, read_logs
 from maxq.harness.run import provenance as source
-from maxq.harness.run.execute import capabilities_of
+from maxq.harness.run.execute import drawn_in
 from maxq.harness.run.lifecycle import ZERO_WALL_MS
 from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import options_for
@@ -219,7 +219,7 @@ class Hunt:
     ) -> None:
         self.release = release
         self.environment = environment
-        self.capabilities = capabilities_of(environment)
+        self.capabilities = drawn_in(environment)
         self.mode, self.matrix, self.layout = mode, MATRICES[mode], layout
         self.of = self.matrix.array_size + seeds
         self._folder = folder

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from maxq.harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
+from maxq.harness.contracts.environment import (
+    SIMULATED_ONLY,
+    Capability,
+    Lack,
+    MissingCapability,
+)
+from maxq.harness.environments import local
 from maxq.harness.environments.local import LocalEnvironment
 from maxq.harness.schedule.format import Act, Schedule, ScheduleError, Who
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, kinds_of
@@ -140,10 +146,42 @@ def test_a_row_of_stand_ins_ends(name: str) -> None:
     assert len(set(row)) == len(row)
 
 
-@pytest.mark.parametrize(("f", "lacks"), [("start-disk-fault", "disk"), ("bump-clock", "clock"),
-                                          ("start-delay", "delay")])  # fmt: skip
+@pytest.mark.parametrize(("f", "lacks"), [("start-disk-fault", "disk"), ("start-delay", "delay")])
 def test_real_machines_of_this_computer_lack_some(f: str, lacks: str) -> None:
     environment = LocalEnvironment.__new__(LocalEnvironment)
     script = Schedule(acts=(Act(id="a", f=f, who=Who(part="master")),))
     with pytest.raises(MissingCapability, match=f"local cannot do {lacks}.*a .{f}."):
         check(script, FakeCluster(TRIO), environment)
+
+
+class Stepping(Weak):
+    """A real environment whose clocks can be set off."""
+
+    name = "real"
+    capabilities = REAL
+
+
+@pytest.mark.parametrize("args", [{"drift_ppm": 50_000}, {"offset_ms": 5, "drift_ppm": -1}])
+def test_a_drift_is_for_the_simulator_and_a_step_is_not(args: dict[str, int]) -> None:
+    environment: Any = Stepping()
+    drift, step = (
+        Schedule(acts=(Act(id="a", f="bump-clock", who=Who(part="master"), args=given),))
+        for given in (args, {"offset_ms": 5, "drift_ppm": 0})
+    )
+    said = (
+        "real cannot do clock-drift, which act a (bump-clock) needs: drift is for the simulator, "
+        "on real machines clocks are off by steps"
+    )
+    with pytest.raises(MissingCapability) as refused:
+        check(drift, FakeCluster(TRIO), environment)
+    assert str(refused.value) == said
+    check(step, FakeCluster(TRIO), environment)
+
+
+def test_a_step_needs_a_library_on_real_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "lacking", lambda: {Capability.CLOCK: Lack("none", package="p")})
+    environment = LocalEnvironment.__new__(LocalEnvironment)
+    act = Act(id="a", f="bump-clock", who=Who(part="master"), args={"offset_ms": 5})
+    said = r"local cannot do clock, which act a \(bump-clock\) needs: none \(package p\)"
+    with pytest.raises(MissingCapability, match=said):
+        check(Schedule(acts=(act,)), FakeCluster(TRIO), environment)

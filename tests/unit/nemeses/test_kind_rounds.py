@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from struck_cluster import SETS, TRIO, FakeCluster
 
+from maxq.harness.contracts.environment import SIMULATED_ONLY
 from maxq.harness.contracts.layouts import CROSSED_2
 from maxq.harness.contracts.outcome import Ok
 from maxq.harness.contracts.target import Topology
@@ -18,6 +19,7 @@ from maxq.histories.op import NEMESIS, Op
 from maxq.nemeses.catalogue import BUILT_IN as KINDS
 from maxq.nemeses.kind import Drawing, Kind, Step
 from maxq.nemeses.kinds.containers import FAILURE, REMOVAL
+from maxq.nemeses.kinds.machine import CLOCK
 from maxq.nemeses.kinds.store import STRUCK as PARTS
 from maxq.nemeses.scripted import Scripted
 
@@ -144,3 +146,13 @@ def test_a_share_of_a_file_is_less_than_all_of_it(monkeypatch: pytest.MonkeyPatc
     [kind] = [kind for kind in DRAWN if kind.name == "damage"]
     shares = [step.args["at"] for made in rounds(kind) for step in made if "at" in step.args]
     assert set(shares) == {0.9999}
+
+
+def test_on_real_machines_clocks_are_off_by_steps() -> None:
+    """In the simulator they drift as well, in the same draws as ever."""
+    nodes = FakeCluster(TRIO).nodes
+    for lacks, expected in (((), {"offset_ms", "drift_ppm"}), (SIMULATED_ONLY, {"offset_ms"})):
+        drawing = Drawing.of("1", nodes, by_name=True, lacks=lacks)
+        assert CLOCK.rounds is not None
+        made = [step.args for steps in islice(CLOCK.rounds(drawing), 12) for step in steps]
+        assert {name for args in made for name in args} == expected

@@ -5,7 +5,10 @@ from history_recorder import Recorder
 
 from maxq.checkers.evidence.active_faults import InForce
 from maxq.checkers.evidence.faults import faults
+from maxq.harness.schedule.format import Act
+from maxq.histories.grounds import declaration
 from maxq.histories.op import NEMESIS
+from maxq.nemeses.catalogue import facts_of
 
 
 def gone_after(*acts: tuple[str, dict[str, object]]) -> frozenset[str]:
@@ -33,3 +36,19 @@ def test_a_new_address_alone_wakes_nobody(f: str) -> None:
 def test_a_start_without_proof_leaves_a_node_gone() -> None:
     proof = {"started": {"pid": 2}, "holds": False}
     assert gone_after(("pause", {}), ("change-address", proof)) == {"b0-0"}
+
+
+@pytest.mark.parametrize("by_wall_clock", [False, True])
+def test_a_wrong_clock_impairs_who_goes_by_it_until_it_is_right(by_wall_clock: bool) -> None:
+    acts = [Act(id="a", f="bump-clock"), Act(id="b", f="reset-clock")]
+    facts = facts_of(acts, by_wall_clock=by_wall_clock)
+    r, force, seen = Recorder(), InForce(), []
+    r.begin("run", "run", declaration((), facts).value)
+    for act in acts:
+        r.begin(NEMESIS, act.f, act.id)
+        r.end("info", NEMESIS, act.f, {"b0-0": {"holds": True}})
+    for fault in faults(r.history):
+        force.take(fault)
+        seen.append(force.state.doubtful)
+    assert not force.lost
+    assert seen == [frozenset({"b0-0"} if by_wall_clock else ()), frozenset()]

@@ -3,10 +3,12 @@
 import asyncio
 from typing import Any
 
+import pytest
 from run_in_world import Watched, with_cluster
 
 from maxq.harness.cluster.deployment import Deployment, until
-from maxq.harness.contracts.environment import CLIENT, Misread
+from maxq.harness.cluster.machines import WORD_S
+from maxq.harness.contracts.environment import CLIENT, ClockShown, Misread
 from maxq.histories.op import NEMESIS, Op
 from maxq.nemeses.scripted import Scripted
 
@@ -38,6 +40,87 @@ def test_a_clock_that_is_not_set_proves_nothing() -> None:
         environment.machine("b0-0").set_clock = deaf  # type: ignore[method-assign]
         assert not (await cluster.machines.bump_clock("b0-0", offset_ms=100, drift_ppm=0)).holds
         assert not (await cluster.machines.bump_clock("b0-0", offset_ms=0, drift_ppm=5_000)).holds
+
+    with_cluster(main)
+
+
+HOUR_MS = 3_600_000
+
+
+def as_on_real_machines(
+    environment: Watched, node: str, *, followed: bool = True, lie_ms: int = 0
+) -> None:
+    """Have a node's process get its clock from a library, which it has loaded or not; with a lie
+    the machine shows so much more than its node sees, once it was set."""
+    machine = environment.machine(node)
+    read, set_off = machine.clock, machine.set_clock
+    more = [0]
+
+    async def clock(pid: int | None) -> ClockShown:
+        return ClockShown((await read(pid)).ahead_ms + more[0], followed if pid else None)
+
+    async def set_clock(offset_ms: int, drift_ppm: int) -> None:
+        more[0] = lie_ms
+        await set_off(offset_ms - lie_ms, drift_ppm)
+
+    machine.clock, machine.set_clock = clock, set_clock  # type: ignore[method-assign]
+
+
+def test_a_broker_on_a_real_machine_says_itself_that_its_clock_is_off() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        as_on_real_machines(environment, "b0-0")
+        there = await cluster.machines.bump_clock("b0-0", offset_ms=-HOUR_MS, drift_ppm=0)
+        moved = there.seen.pop("moved_s")
+        assert (there.holds, there.seen) == (True, {"off_ms": -HOUR_MS, "followed": True})
+        assert moved == {"b0-0": pytest.approx(-3600, abs=WORD_S)}
+        back = await cluster.machines.reset_clock("b0-0")
+        assert (back.holds, back.seen["off_ms"]) == (True, 0)
+        assert back.seen["moved_s"] == {"b0-0": pytest.approx(3600, abs=WORD_S)}
+
+    with_cluster(main)
+
+
+@pytest.mark.parametrize(
+    ("node", "how"),
+    [
+        ("b0-0", {"followed": False}),
+        ("b0-0", {"lie_ms": HOUR_MS}),
+        ("c0", {"followed": False}),
+    ],
+)
+def test_a_node_that_sees_another_clock_than_its_machine_proves_nothing(
+    node: str, how: dict[str, Any]
+) -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        as_on_real_machines(environment, node, **how)
+        proof = await cluster.machines.bump_clock(node, offset_ms=HOUR_MS, drift_ppm=0)
+        assert (proof.holds, proof.seen["off_ms"]) == (False, HOUR_MS)
+
+    with_cluster(main)
+
+
+@pytest.mark.parametrize("node", ["c0", "n0", "b1-0"])
+def test_of_who_tells_no_time_the_machine_and_the_library_are_the_proof(node: str) -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        as_on_real_machines(environment, node)
+        if node == "b1-0":
+            await cluster.processes.pause(node)  # it answers nothing
+        proof = await cluster.machines.bump_clock(node, offset_ms=HOUR_MS, drift_ppm=0)
+        assert (proof.holds, proof.seen) == (True, {"off_ms": HOUR_MS, "followed": True})
+
+    with_cluster(main)
+
+
+def test_of_a_node_that_is_down_the_machine_alone_is_the_proof() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        as_on_real_machines(environment, "b1-0")
+        await cluster.processes.kill("b1-0")
+        proof = await cluster.machines.bump_clock("b1-0", offset_ms=HOUR_MS, drift_ppm=0)
+        assert (proof.holds, proof.seen) == (True, {"off_ms": HOUR_MS})
+        await cluster.processes.start("b1-0")
+        back = await cluster.machines.reset_clock("b1-0")
+        assert back.holds
+        assert back.seen["moved_s"] == {"b1-0": pytest.approx(-3600, abs=WORD_S)}
 
     with_cluster(main)
 

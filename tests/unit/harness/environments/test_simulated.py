@@ -27,7 +27,7 @@ from maxq.harness.simulation.world import WALL_MS, World
 
 Verb = Callable[[Machine], Awaitable[Any]]
 VERBS: dict[Capability, list[Verb]] = {
-    Capability.CLOCK: [lambda m: m.set_clock(5, 0), lambda m: m.wall_ms()],
+    Capability.DRIFT: [lambda m: m.set_clock(0, 5)],
     Capability.DISK: [
         lambda m: m.set_disk(full=True),
         lambda m: m.try_disk(timeout_s=1),
@@ -53,7 +53,9 @@ def in_world(main: Callable[[World, SimulatedMachine, SimulatedMachine], Awaitab
 
 
 def test_every_capability_of_the_simulator_alone_is_refused_by_name(tmp_path: Path) -> None:
-    place = Place(environment="local", network=IPv4Network("198.18.0.0/24"), client="", env={})
+    place = Place(
+        environment="local", network=IPv4Network("198.18.0.0/24"), client="", env={}, python=""
+    )
     machine = LinkedMachine(
         None,  # type: ignore[arg-type] # a refusal needs no agent
         place,
@@ -73,6 +75,9 @@ def test_every_capability_of_the_simulator_alone_is_refused_by_name(tmp_path: Pa
     for needs_disk in (machine.power_loss(), machine.fill(95)):
         with pytest.raises(MissingCapability, match=r"local cannot do [a-z-]+: .* no disks of"):
             asyncio.run(needs_disk)
+    for needs_clock in (machine.set_clock(5, 0), machine.clock(None)):
+        with pytest.raises(MissingCapability, match=r"local cannot do clock: .* no clocks of"):
+            asyncio.run(needs_clock)
 
 
 def test_a_clock_is_off_and_drifts_from_when_it_was_set() -> None:

@@ -513,13 +513,17 @@ def test_what_an_environment_lacks_is_replaced_and_nothing_else() -> None:
         assert possible(row, every) == row
         left = possible(row, every - rootless)
         assert "power-loss" not in left.values()
+        assert (left["clock"] == "jump") == (row["clock"] != "off"), "off by steps only"
+        clockless = possible(row, every - rootless - {Capability.CLOCK})
+        assert clockless["clock"] == "off"
         changed = {name for name in row if row[name] != left[name]}
         lacking = {factor for (factor, value), (need, _) in INSTEAD.items()
                    if row[factor] == value and need in rootless}  # fmt: skip
         assert changed == lacking
         still = possible(row, every - {Capability.CHANGE_ADDRESS})
         assert still["move"] == "off"
-        needs = [acts()[a.f].needs for a in draw(1, left, length_ms=SHORT_MS).acts]
+        needs = [acts()[a.f].needs | acts()[a.f].also(a.args)
+                 for a in draw(1, left, length_ms=SHORT_MS).acts]  # fmt: skip
         assert all(need <= every - rootless for need in needs)
 
 

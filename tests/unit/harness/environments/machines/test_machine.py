@@ -37,7 +37,9 @@ class Disk:
 def test_an_agent_that_is_gone_does_not_take_the_place_of_a_cancellation(tmp_path: Path) -> None:
     """Else the run that was to end goes on for ever."""
     disk, network = Disk(), IPv4Network("198.18.0.0/24")
-    place = Place(environment="local", network=network, client="198.18.1.0/28", env={}, user=None)
+    place = Place(
+        environment="local", network=network, client="198.18.1.0/28", env={}, python="", user=None
+    )
     machine = LinkedMachine(
         cast(Link, DyingAgent()), place, "m", block=IPv4Network("198.18.0.16/28"),
         folder=tmp_path, hosts=tmp_path / "hosts", disk=cast(OwnDisk, disk),
