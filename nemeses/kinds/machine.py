@@ -115,7 +115,8 @@ def _bounded(**maxima: int) -> Callable[[Args, Sequence[str]], str]:
 
 CLOCK = Kind(
     name="clock",
-    about="a node's clock jumps by 30 s or an hour, or, in the simulator, goes 5 % fast",
+    about="a node's clock jumps by 30 s or an hour, or, simulated, goes 5 % fast; on real "
+    "machines if named",
     acts=(
         ActKind(
             f="bump-clock", needs=frozenset({Capability.CLOCK}),

@@ -3,7 +3,7 @@ of a machine but its agent.
 
 Each machine has a file that says how far its clock is off. Processes read it again at most
 `SEEN_S` after it was written, those that start later at once: so a node that is started again on a
-machine whose clock is off has that clock. Only what asks for the wall clock is told another time:
+machine whose clock is off has that clock. Only what asks for the wall clock gets another time:
 timers run as they did, and files keep the times of the kernel. A clock can be off and cannot
 drift: the library counts a drift from the start of each process. Units: ms, seconds.
 """

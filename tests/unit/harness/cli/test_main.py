@@ -30,7 +30,6 @@ from maxq.harness.contracts.environment import (
 )
 from maxq.harness.contracts.terminal import program
 from maxq.harness.environments.choose import Facts
-from maxq.harness.environments.machines import wrong_clock
 from maxq.harness.run import doctor, execute, stored_run
 from maxq.harness.run.files.result_file import SCHEMA, ResultFile
 from maxq.harness.schedule.options import Options
@@ -160,23 +159,6 @@ def test_bad_arguments_name_what_is_near(
     assert said in err
     assert not out
     assert not list(tmp_path.iterdir()), "nothing was begun"
-
-
-@pytest.mark.parametrize("plan", [["--plan"], []])
-def test_a_wrong_clock_without_its_library_is_refused_before_anything_is_started(
-    plan: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(wrong_clock, "PLACES", ())
-    code, out, err = maxq(capsys, "test", "--env", "local", "--nemesis", "clock", *plan)
-    said = (
-        "--env local cannot do clock here: libfaketime, which sets clocks off, is missing (package "
-        "libfaketime); --env simulated can"
-    )
-    assert (code, out) == (EXIT_USAGE, "")
-    assert said in " ".join(err.split())
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["-h"], ["test", "--help"], ["--version"]])
