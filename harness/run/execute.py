@@ -89,7 +89,8 @@ def _real(options: Options, run: Run, context: RunContext, is_valid: Judge) -> N
     cluster, environment = _adopted(options, run, context, target) or (
         None,
         make_environment(
-            options, run.path / NODES, context.base_image, context.progress.say, target
+            *(options, run.path / NODES, context.base_image, context.progress.say, target),
+            script=context.script,
         ),
     )
     stop = context.stop
@@ -153,7 +154,13 @@ async def _kept(cluster: Deployment, environment: Environment, progress: Progres
 
 
 def make_environment(
-    options: Options, folder: Path, base_image: str, say: Callable[[str], None], target: Target
+    options: Options,
+    folder: Path,
+    base_image: str,
+    say: Callable[[str], None],
+    target: Target,
+    *,
+    script: Schedule | None = None,
 ) -> Environment:
     """The real environment that the options name, with what the target needs.
 
@@ -163,8 +170,9 @@ def make_environment(
         base_image: of the docker engine, to build on; empty: the default.
         say: called with what takes long.
         target: what runs on the machines.
+        script: whose acts may need more than the options say; None: none.
     """
-    needs = needs_of_run(options)
+    needs = needs_of_run(options, script)
     clocks = Capability.CLOCK in needs
     if options.environment == "docker":
         return DockerEnvironment(
@@ -180,13 +188,14 @@ def make_environment(
     return LocalEnvironment(folder, disks=options.own_disks, clocks=clocks)
 
 
-def needs_of_run(options: Options) -> frozenset[Capability]:
-    """What the faults and workloads of a run need of its environment; those of a schedule are
-    named by their acts."""
+def needs_of_run(options: Options, script: Schedule | None = None) -> frozenset[Capability]:
+    """What the faults and workloads of a run need of its environment, and the acts of its schedule;
+    the options of a schedule name faults by their acts."""
     known = acts()
     named = [name for name in options.nemesis if options.scripted and name in known]
     needs = needs_of(name for name in options.nemesis if name not in named)
     moves = {Capability.CHANGE_ADDRESS} if "registration" in options.workload else ()
+    named += [act.f for act in (script.acts if script else ()) if act.f in known]
     return needs.union(moves, *(known[name].needs for name in named))
 
 

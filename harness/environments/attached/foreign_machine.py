@@ -17,6 +17,7 @@ import msgspec
 
 from maxq.harness.contracts.environment import (
     CLIENT,
+    ClockShown,
     Cut,
     Dropped,
     Loss,
@@ -216,7 +217,7 @@ class ForeignMachine:
     async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
         self._refuse("set its clock")
 
-    async def wall_ms(self) -> int:
+    async def clock(self, pid: int | None) -> ClockShown:
         self._refuse("read its clock")
 
     async def set_delay(self, delays: Mapping[str, int]) -> None:
