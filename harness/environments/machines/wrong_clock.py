@@ -5,7 +5,8 @@ Each machine has a file that says how far its clock is off. Processes read it ag
 `SEEN_S` after it was written, those that start later at once: so a node that is started again on a
 machine whose clock is off has that clock. Only what asks for the wall clock gets another time:
 timers run as they did, and files keep the times of the kernel. A clock can be off and cannot
-drift: the library counts a drift from the start of each process. Units: ms, seconds.
+drift: the library counts a drift from the start of each process. Python's `time.sleep` fails under
+it, and no node of ours calls that. Units: ms, seconds.
 """
 
 from pathlib import Path
