@@ -4,7 +4,8 @@ A new master begins its epoch with a record of its own (RocketMQ writes none, ou
 then on a log grows by what clients send. So while no client sends, no epoch of a replica gets
 longer than its master first said. Two times are judged: before the first send was asked for, and
 after the last one was over; a send with an unknown outcome may be written at any time
-after it. Ends are bytes of the commit log. Claim: S11b.
+after it, and so may what brokers write themselves of delayed messages and transactions. Ends are
+bytes of the commit log. Claim: S11b.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +16,23 @@ from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.observations import NEVER, Sighting, replica_sightings
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.history import History
-from maxq.histories.observed import ReplicaView
+from maxq.histories.observed import (
+    END_TRANSACTION,
+    SEND_DELAYED,
+    SEND_DELAYED_ALONE,
+    SEND_FLOOD,
+    SEND_HALF,
+    SEND_ORDERED,
+    ReplicaView,
+)
 
 if TYPE_CHECKING:
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
-WRITES = frozenset(("send", "txn"))
+# Of which brokers write more, at any time: what was delayed, and what becomes of half messages.
+LATER = frozenset((SEND_DELAYED, SEND_DELAYED_ALONE, SEND_HALF, END_TRANSACTION))
+WRITES = LATER.union(("send", "txn", SEND_ORDERED, SEND_FLOOD))
 PIECE = 1 << 16  # indices whose sends are looked at together
 Epoch = tuple[str, int, int]  # set, epoch, start
 
@@ -46,13 +57,13 @@ class Idle(KeyedChecker):
     def sift(self, rows: "Rows", chosen: "Ints", known: None) -> "Ints":
         from maxq.checkers.replication.idle_columns import outermost
 
-        return outermost(rows, chosen, PIECE)
+        return outermost(rows, chosen, PIECE, LATER)
 
     def rows(self, event: Event, known: None) -> Iterator[tuple[int, Written]]:
         op, begun = event.op, event.begun
         if op.type != "invoke" or event.open:
             first = op.index if begun is None else begun.index
-            sure = op.type in ("ok", "fail")
+            sure = op.type in ("ok", "fail") and op.f not in LATER
             yield first // PIECE, Written(first, op.index if sure else NEVER)
 
     def judge(self, key: int, rows: Sequence[Written], known: None, more: object = None) -> Written:

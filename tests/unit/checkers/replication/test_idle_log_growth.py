@@ -4,7 +4,7 @@ import pytest
 from cluster_recorder import Cluster
 
 from maxq.checkers.core.api import Context, Verdict
-from maxq.checkers.replication.idle_log_growth import Idle
+from maxq.checkers.replication.idle_log_growth import LATER, WRITES, Idle
 from maxq.histories.op import OpType
 
 GROWN = (("b0-0", True, 113), ("b0-0", True, 226))
@@ -67,3 +67,29 @@ def test_a_send_that_never_completed_may_be_written_at_any_time() -> None:
     r = Cluster()
     r.begin(0, "send", [["send", 0, 1]])
     assert judge(said(r, *GROWN)).of("no occasion") == ("S11b",)
+
+
+@pytest.mark.parametrize("f", sorted(WRITES - LATER - {"send"}))
+def test_other_clients_write_as_well(f: str) -> None:
+    """Up to their answers, and no later."""
+    between = said(Cluster(), GROWN[0])
+    between.op("ok", 0, f, [1], [1])
+    assert judge(said(between, GROWN[1])).of("broken") == ()
+
+    after = Cluster()
+    after.op("ok", 0, f, [1], [1])
+    assert judge(said(after, *GROWN)).of("broken") == ("S11b",)
+
+
+@pytest.mark.parametrize("f", sorted(LATER))
+@pytest.mark.parametrize("op_type", ["ok", "fail"])
+def test_brokers_write_more_of_what_waits_with_them(f: str, op_type: OpType) -> None:
+    """Delayed messages are written again when they are due, and half messages when producers are
+    asked about them. Before the first of them nobody writes."""
+    after = Cluster()
+    after.op(op_type, 0, f, [1], [1])
+    assert judge(said(after, *GROWN)).of("no occasion") == ("S11b",)
+
+    before = said(Cluster(), *GROWN)
+    before.op(op_type, 0, f, [1], [1])
+    assert judge(before).of("broken") == ("S11b",)
