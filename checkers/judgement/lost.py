@@ -130,8 +130,6 @@ def lost_in(verdicts: Sequence[Said]) -> Lost:
     if not doubt and not acknowledged and not mine.counts.get("lost"):
         doubt = NOTHING
     lost, gone = (_found(mine.counts, name, doubt) for name in ("lost", "gone"))
-    if KEPT_ALL in claims and claims[KEPT_ALL].status == NOT_JUDGED:
-        lost = None  # what was not read before some damage
     if gone == 0 and not (acknowledged and mine.counts.get("read")):
         gone = None
     return Lost(

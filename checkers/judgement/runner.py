@@ -179,7 +179,8 @@ def _grounded(verdict: Verdict, standing: Standing) -> Verdict:
     if not standing.damaged:
         return verdict
     left = tuple(a for a in verdict.anomalies if a.name not in UNREAD)
-    return msgspec.structs.replace(verdict, anomalies=left, harms=())
+    counts = {name: count for name, count in verdict.counts.items() if name != "lost"}
+    return msgspec.structs.replace(verdict, anomalies=left, harms=(), counts=counts)
 
 
 def _resting(verdict: ClaimVerdict, standing: Standing) -> ClaimVerdict:

@@ -89,8 +89,6 @@ def test(**given: Any) -> int:
     elif consent:
         raise click.UsageError("--yes is for --cluster")
     else:
-        for name in ("existing", "max_unavailable", "only"):
-            del given[name]
         options = resolved(given, doctor.Place(base_image=context.base_image, store=store))
     if explain and options.environment != "simulated":
         raise click.UsageError("--explain needs --env simulated, where a run can be repeated")

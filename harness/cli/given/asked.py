@@ -49,6 +49,7 @@ SEED_BITS = 32
 ALL = "all"  # every fault that the environment can do
 CONTROLLERS = 3
 JRAFT = f":{BACK_ENDS[1]}"  # how the name of a target ends whose controllers agree by it
+OF_EXISTING = ("existing", "consent", "max_unavailable", "only")  # of clusters that run already
 COUNTS = ("controllers", "namesrvs", "broker_sets", "replicas", "learners")
 OF_CONTAINERS = (REMOVE_BROKER, FAIL_STORE)  # faults of one of several brokers in a process
 OF_LAYOUTS = frozenset(("broker_sets", "replicas"))  # that a layout says
@@ -78,7 +79,8 @@ def options_from(
 def asked_from(given: Mapping[str, Any]) -> Options:
     """As `options_from`, but nothing is tried: `auto` is local, which can be asked for less than
     the simulator."""
-    known = {**given, "environment": given["environment"].replace(AUTO, LOCAL)}
+    known = {name: value for name, value in given.items() if name not in OF_EXISTING}
+    known["environment"] = given["environment"].replace(AUTO, LOCAL)
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
     asked = flat(known["nemesis"])
