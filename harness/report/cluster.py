@@ -30,6 +30,7 @@ BOX, TALL, GAP, ROWS_GAP, HEAD = 94, 42, 10, 32, 7  # px; of an arrow's head
 FRAME = 5  # px of a container around its brokers
 CHANGES_MAX = 600  # of one part of the picture
 WORDS_MAX, MEMBERS_MAX = 60, 4
+CALLED_FITS, CALLED_MAX = 13, 24  # characters of a node's name that fit, and that are drawn
 # In the order of `data-as`; the script has the same list.
 LOOKS = (
     *("unseen", "master", "slave", "acting", "isolated", "leader", "follower", "answers", "silent"),
@@ -207,11 +208,18 @@ def _box(
         "g",
         el("title", f"{role} {node.name}"),
         el("rect", x=x - BOX / 2, y=y - TALL / 2, width=BOX, height=TALL, rx=5),
-        el("text", called, x=x, y=y - 8, class_="who"),
+        el("text", short(called, CALLED_MAX), x=x, y=y - 8, class_="who", **_fitted(called)),
         el("text", value_at(words, now, ""), x=x, y=y + 4, class_="is", data_is=_json(words)),
         el("text", value_at(struck, now, ""), x=x, y=y + 16, class_="hit", data_is=_json(struck)),
         class_=f"node {look}", data_as=_json(looks),
     )  # fmt: skip
+
+
+def _fitted(called: str) -> dict[str, str | int]:
+    """What keeps a long name within its node's box."""
+    if len(called) <= CALLED_FITS:
+        return {}
+    return {"textLength": BOX - 8, "lengthAdjust": "spacingAndGlyphs"}
 
 
 def _looks(
