@@ -41,7 +41,7 @@ from maxq.harness.targets.reference import ReferenceTarget
 from maxq.harness.targets.rocketmq.releases import REFERENCE, parse
 from maxq.harness.targets.rocketmq.target import RocketMQTarget
 from maxq.histories.store import ORACLE, Run, write_whole
-from maxq.nemeses.catalogue import acts, needs_of
+from maxq.nemeses.catalogue import acts, fault_names, needs_of
 
 if TYPE_CHECKING:
     from maxq.harness.simulation.oracle.oracle import Oracle
@@ -193,7 +193,8 @@ def needs_of_run(options: Options, script: Schedule | None = None) -> frozenset[
     the options of a schedule name faults by their acts."""
     known = acts()
     named = [name for name in options.nemesis if options.scripted and name in known]
-    needs = needs_of(name for name in options.nemesis if name not in named)
+    strange = {*options.nemesis} - {*fault_names()} if options.scripted else set()  # it is refused
+    needs = needs_of(name for name in options.nemesis if name not in {*named, *strange})
     moves = {Capability.CHANGE_ADDRESS} if "registration" in options.workload else ()
     named += [act.f for act in (script.acts if script else ()) if act.f in known]
     return needs.union(moves, *(known[name].needs for name in named))
