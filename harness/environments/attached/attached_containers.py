@@ -46,6 +46,7 @@ NAME = "attached"
 OBSERVER = "observer"
 OF_PROCESSES = frozenset((Capability.KILL, Capability.RESTART, Capability.PAUSE))
 OF_NETWORKS = frozenset((Capability.CUT, Capability.LOSS))
+LOOK_TIMEOUT_S = 3  # for an answer that one can do without
 LEAVE_S = 5.0  # containers end by themselves within this
 LOST = "a container of Max-Q ended, beside a cluster that it tests: "
 
@@ -287,7 +288,10 @@ def located() -> Callable[[str, int], str]:
     this machine leads; empty: none is known, or no engine answers."""
     by_address: dict[str, str] = {}
     by_port: dict[int, str] = {}
-    with contextlib.suppress(EnvironmentUnavailable), contextlib.closing(connect()) as engine:
+    with (
+        contextlib.suppress(EnvironmentUnavailable, EngineFailed),
+        contextlib.closing(connect(LOOK_TIMEOUT_S)) as engine,
+    ):
         for id_ in engine.running():
             with contextlib.suppress(EngineFailed):  # it has ended meanwhile
                 own = engine.standing(id_)

@@ -283,8 +283,8 @@ def _name_of(container: Mapping[str, Any]) -> str:
     return str(names[0]).strip("/")
 
 
-def connect() -> Engine:
-    """The engine of this machine.
+def connect(timeout_s: int = CALL_TIMEOUT_S) -> Engine:
+    """The engine of this machine, which may take so long (s) for each answer.
 
     Raises:
         EnvironmentUnavailable: none answers, or it is not on this machine; says what helps.
@@ -302,7 +302,7 @@ def connect() -> Engine:
         # First by hand: of a socket that it cannot connect the SDK forgets to close its end.
         with socket.socket(socket.AF_UNIX) as trial:
             trial.connect("/" + path.lstrip("/"))
-        return Engine(_sdk().APIClient(version="auto", timeout=CALL_TIMEOUT_S, **given))
+        return Engine(_sdk().APIClient(version="auto", timeout=timeout_s, **given))
     except (_sdk().errors.DockerException, OSError) as error:
         raise EnvironmentUnavailable(
             f"docker: no engine answers at {where} ({_why(error)}); {HELP}", silent(where, error)

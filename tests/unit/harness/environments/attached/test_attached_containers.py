@@ -85,7 +85,7 @@ def test_what_was_taken_away_is_given_back(tmp_path: Path) -> None:
 
 
 def test_nodes_are_in_the_containers_at_their_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attached_containers, "connect", lambda: Engine(Api(AT)))
+    monkeypatch.setattr(attached_containers, "connect", lambda timeout_s: Engine(Api(AT)))
     bare = cluster(n="", a="")
     assert bare.inside(located()) == cluster()
     assert bare.inside(lambda host, port: "").broker == bare.broker
@@ -94,7 +94,7 @@ def test_nodes_are_in_the_containers_at_their_addresses(monkeypatch: pytest.Monk
 def test_a_port_of_this_machine_leads_to_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     """As compose files of most people have it; another machine's port does not."""
     api = Api({"n": "172.18.0.2"}, ports={"n": 9876})
-    monkeypatch.setattr(attached_containers, "connect", lambda: Engine(api))
+    monkeypatch.setattr(attached_containers, "connect", lambda timeout_s: Engine(api))
     at = located()
     assert [at("127.0.0.1", 9876), at("127.0.0.1", 9877), at("172.18.0.2", 9876)] == ["n", "", "n"]
     assert at("192.0.2.1", 9876) == ""
