@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from docker.types import IPAMConfig, IPAMPool
+from docker_here import missing
 from waiting import eventually
 
 from docker import APIClient
 from maxq.harness.cli.main import run_cli
-from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.existing import read
 from maxq.harness.environments.docker import free_subnets
 from maxq.harness.environments.engine import client as docker_engine
@@ -23,16 +23,6 @@ from maxq.histories.store import open_run
 
 BOUND_S, HEALED_S = 40.0, 20.0
 NODES = {"n": 10, "a": 11, "b": 12}  # each with the last number of its address
-
-
-def missing() -> str:
-    """Why no containers can be had here; empty if they can."""
-    try:
-        docker_engine.connect().close()
-    except EnvironmentUnavailable as error:
-        return str(error)
-    return ""
-
 
 MISSING = missing()
 pytestmark = [

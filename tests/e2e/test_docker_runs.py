@@ -7,19 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker_here import missing
 
-from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.environments.engine import client as docker_engine
-
-
-def missing() -> str:
-    """Why no containers can be had here; empty if they can."""
-    try:
-        docker_engine.connect().close()
-    except EnvironmentUnavailable as error:
-        return str(error)
-    return ""
-
 
 MISSING = missing()
 pytestmark = [
