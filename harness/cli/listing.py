@@ -117,6 +117,7 @@ def _environments() -> Rows:
         (LOCAL, "a network namespace for each node, on this machine, without root"),
         (SIMULATED, "virtual time in one process: exact repetition, the reference only"),
         ("auto", "the first of these that can do what is asked, here and now"),
+        *((kind.name, kind.about) for kind in current().environments.values()),
     )
 
 

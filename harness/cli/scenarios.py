@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from maxq.checkers.core.titles import titled
-from maxq.harness.cli.given.param_types import Duration, Name, Target
+from maxq.harness.cli.given.param_types import Duration, EnvironmentName, Target
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.cli.show import show
 from maxq.harness.contracts.terminal import echo
+from maxq.harness.environments.choose import DOCKER, LOCAL
 from maxq.harness.experiments.scenarios import kept_scenario, scenario
 from maxq.harness.experiments.scenarios.bisect import Bisection, between
 from maxq.harness.experiments.scenarios.kept_scenario import (
@@ -36,7 +37,7 @@ PREFIX = "rocketmq:"
 ENVIRONMENT = click.option(
     "--env",
     "environment",
-    type=Name(["docker", "local"]),
+    type=EnvironmentName((DOCKER, LOCAL)),
     default="local",
     show_default=True,
     help="where the nodes run",

@@ -20,6 +20,7 @@ from maxq.harness.cli.given.param_types import (
     VERBOSE_OPTION,
     Alias,
     Duration,
+    EnvironmentName,
     Name,
     Names,
     Percent,
@@ -91,7 +92,7 @@ Examples:
 @click.option(
     "--env",
     "environment",
-    type=Name(["docker", "local", "simulated"]),
+    type=EnvironmentName(),
     default=None,
     help="where to repeat it; by default where it was, or as the schedule says",
 )
@@ -260,7 +261,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
 @click.command()
 @click.option("--seeds", required=True, help="which seeds, both ends included, such as 0..9")
 @click.option(
-    "--env", "environment", type=Name(["docker", "local", "simulated"]), required=True,
+    "--env", "environment", type=EnvironmentName(), required=True,
     help="where the nodes run",
 )  # fmt: skip
 @click.option(
@@ -355,7 +356,7 @@ def line_of(result: SeedResult) -> str:
 @click.option(
     "--env",
     "environment",
-    type=Name(["docker", "local", "simulated"]),
+    type=EnvironmentName(),
     default=None,
     help="where to try it; by default where the run was, or simulated",
 )

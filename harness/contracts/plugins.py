@@ -1,4 +1,5 @@
-"""What others add to Max-Q: kinds of workloads, checkers, targets, models, layouts; their list.
+"""What others add to Max-Q: kinds of workloads, checkers, targets, models, layouts, environments;
+their list.
 
 A kind is one value, which says all that Max-Q must know of it. Kinds of faults are values as well,
 `maxq.nemeses.kind.Kind`. Who finds and loads them: `maxq.harness.run.plugins`. The registry itself
@@ -7,6 +8,7 @@ changes nothing in place: `with_` gives a new one, or says why it cannot.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +19,7 @@ from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.linearizability.model import Model
 from maxq.harness.contracts import layouts as own_layouts
 from maxq.harness.contracts.cluster import Workload
+from maxq.harness.contracts.environment import Capability, Environment
 from maxq.harness.contracts.layouts import LayoutKind
 from maxq.harness.contracts.target import Target
 
@@ -76,6 +79,38 @@ class TargetKind(msgspec.Struct, frozen=True, kw_only=True):
     make: Callable[[bool], Target]
 
 
+class Needed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run needs of an environment.
+
+    Args:
+        folder: of the run, in which machines' folders go; the environment makes it.
+        target: what its machines run; they see its `folders`, and the files of this Python.
+        needs: what is done to its machines.
+        say: called with what takes long, for people.
+    """
+
+    folder: Path
+    target: Target
+    needs: frozenset[Capability]
+    say: Callable[[str], None]
+
+
+class EnvironmentKind(msgspec.Struct, frozen=True, kw_only=True):
+    """Where nodes run. Their machines read and write files of this one, at the same paths.
+
+    Args:
+        name: what ``--env`` takes.
+        about: what its machines are, in a line.
+        could: what can be done to them, where nothing is missing.
+        make: makes it for a run; it does nothing yet.
+    """
+
+    name: str
+    about: str
+    could: frozenset[Capability]
+    make: Callable[[Needed], Environment]
+
+
 class Registry(msgspec.Struct, frozen=True):
     """What there is beside Max-Q's own, each by its name."""
 
@@ -84,6 +119,7 @@ class Registry(msgspec.Struct, frozen=True):
     targets: Mapping[str, TargetKind] = {}
     models: Mapping[str, Model] = {}
     layouts: Mapping[str, LayoutKind] = {}
+    environments: Mapping[str, EnvironmentKind] = {}
 
     def with_workload(self, kind: WorkloadKind) -> "Registry":
         """With one more.
@@ -125,6 +161,17 @@ class Registry(msgspec.Struct, frozen=True):
         _free("layout", kind.name, self.layouts)
         kind.check()
         return msgspec.structs.replace(self, layouts={**self.layouts, kind.name: kind})
+
+    def with_environment(self, kind: EnvironmentKind) -> "Registry":
+        """With one more.
+
+        Raises:
+            ValueError: there is one of this name, or it does not say what its machines are.
+        """
+        _free("environment", kind.name, self.environments)
+        if not kind.about:
+            raise ValueError(f"environment {kind.name!r}: `about` says in a line what it is")
+        return msgspec.structs.replace(self, environments={**self.environments, kind.name: kind})
 
     def with_checker(self, kind: CheckerKind) -> "Registry":
         """With one more.

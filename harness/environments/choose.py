@@ -14,7 +14,7 @@ from maxq.harness.contracts.environment import Capability, Lack
 AUTO = "auto"
 DOCKER, LOCAL, SIMULATED = "docker", "local", "simulated"
 ORDER = (DOCKER, LOCAL, SIMULATED)  # from most like production to what works anywhere
-ENVIRONMENTS = (AUTO, *ORDER)  # what may be asked for
+ENVIRONMENTS = (AUTO, *ORDER)  # Max-Q's own, as they may be asked for
 WHAT_MAX = 300  # characters of what is missing: an engine's complaint may be a whole log
 
 

@@ -37,7 +37,7 @@ from maxq.harness.environments.choose import (
 )
 from maxq.harness.environments.engine.client import EngineFailed, connect
 from maxq.harness.environments.engine.image import quiet
-from maxq.harness.run.execute import make_environment, make_target
+from maxq.harness.run.execute import capabilities_of, make_environment, make_target
 from maxq.harness.schedule.options import Options
 from maxq.harness.targets.rocketmq.releases import REFERENCE
 from maxq.nemeses.catalogue import NO_FAULT, needs_of
@@ -91,8 +91,7 @@ def with_stand_ins(options: Options, place: Place, say: Say) -> Options:
     place (`maxq.nemeses.kind.Kind.stand_in`). Each is said, and recorded in the options."""
     if not replaceable(options.nemesis):
         return options  # it does not matter what the environment can do
-    facts = FACTS[options.environment]()
-    can = facts.could - facts.lacking.keys()
+    can = _able(options.environment)
     if options.environment == DOCKER and Capability.LOSS in needs_of(options.nemesis) & can:
         _, lacking = _trial(msgspec.structs.replace(options, nemesis=(NO_FAULT,)), place, say)
         can -= lacking.keys()  # which only containers can say
@@ -105,6 +104,14 @@ def with_stand_ins(options: Options, place: Place, say: Say) -> Options:
         nemesis=tuple(dict.fromkeys(instead.get(name, name) for name in options.nemesis)),
         stand_ins=instead,
     )
+
+
+def _able(environment: str) -> frozenset[Capability]:
+    """What an environment can do here, without a trial."""
+    if environment not in FACTS:
+        return capabilities_of(environment)  # it is a plug-in's
+    facts = FACTS[environment]()
+    return facts.could - facts.lacking.keys()
 
 
 def diagnosis(options: Options, place: Place, say: Say) -> list[str]:

@@ -23,7 +23,7 @@ from maxq.harness.contracts.environment import (
     Lack,
     MissingCapability,
 )
-from maxq.harness.contracts.plugins import current
+from maxq.harness.contracts.plugins import Needed, current
 from maxq.harness.contracts.target import Target, spoken
 from maxq.harness.environments.attached.attached_containers import AttachedContainers
 from maxq.harness.environments.disks import node_disk
@@ -174,6 +174,8 @@ def make_environment(
     """
     needs = needs_of_run(options, script)
     clocks = Capability.CLOCK in needs
+    if (own := current().environments.get(options.environment)) is not None:
+        return own.make(Needed(folder=folder, target=target, needs=needs, say=say))
     if options.environment == "docker":
         return DockerEnvironment(
             folder,
@@ -203,6 +205,8 @@ def needs_of_run(options: Options, script: Schedule | None = None) -> frozenset[
 def capabilities_of(environment: str) -> frozenset[Capability]:
     """What an environment can do where nothing is missing on its machine; of what disks and clocks
     of their own can do, whether it can here."""
+    if (own := current().environments.get(environment)) is not None:
+        return own.could
     every = frozenset(Capability)
     return every if environment == "simulated" else every - SIMULATED_ONLY - lacking_here().keys()
 

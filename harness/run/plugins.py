@@ -1,4 +1,4 @@
-"""Plug-ins: workloads, faults, checkers, targets, models, layouts of others, and loading.
+"""Plug-ins: workloads, faults, checkers, targets, models, layouts, environments, and loading.
 
 A distribution names them by entry points of the groups below, each a value of the group's kind; a
 module that is named (``--plugin``) has them as values of its own. Each is registered once in a
@@ -21,7 +21,14 @@ from maxq.checkers.linearizability.model import Model
 from maxq.harness.contracts import layouts
 from maxq.harness.contracts import plugins as registry
 from maxq.harness.contracts.layouts import LayoutKind
-from maxq.harness.contracts.plugins import CheckerKind, TargetKind, WorkloadKind
+from maxq.harness.contracts.plugins import (
+    CheckerKind,
+    EnvironmentKind,
+    Needed,
+    TargetKind,
+    WorkloadKind,
+)
+from maxq.harness.environments.choose import ENVIRONMENTS
 from maxq.harness.run import judging, run_plan
 from maxq.harness.run.run_plan import Making
 from maxq.harness.targets.rocketmq.releases import PREFIX, REFERENCE
@@ -30,17 +37,19 @@ from maxq.nemeses.kind import Kind
 
 __all__ = [
     "CheckerKind",
+    "EnvironmentKind",
     "Kind",
     "LayoutKind",
     "Making",
     "Model",
+    "Needed",
     "PluginError",
     "TargetKind",
     "WorkloadKind",
     "load",
 ]
 
-Addition = WorkloadKind | CheckerKind | TargetKind | Kind | Model | LayoutKind
+Addition = WorkloadKind | CheckerKind | TargetKind | Kind | Model | LayoutKind | EnvironmentKind
 GROUPS: dict[str, type[Any]] = {
     "maxq.workloads": WorkloadKind,
     "maxq.nemeses": Kind,
@@ -48,10 +57,11 @@ GROUPS: dict[str, type[Any]] = {
     "maxq.targets": TargetKind,
     "maxq.models": Model,
     "maxq.layouts": LayoutKind,
+    "maxq.environments": EnvironmentKind,
 }
 WORDS: dict[type[Any], str] = {
     WorkloadKind: "workload", Kind: "nemesis", CheckerKind: "checker", TargetKind: "target",
-    Model: "model", LayoutKind: "layout",
+    Model: "model", LayoutKind: "layout", EnvironmentKind: "environment",
 }  # fmt: skip
 
 
@@ -154,6 +164,9 @@ def _register(value: Addition, name: str) -> None:
         case LayoutKind():
             _own(name, layouts.BUILT_IN)
             registry.install(known.with_layout(value))
+        case EnvironmentKind():
+            _own(name, ENVIRONMENTS)
+            registry.install(known.with_environment(value))
         case Kind():
             if value not in catalogue.registered():
                 catalogue.register(value)

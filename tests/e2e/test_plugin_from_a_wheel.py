@@ -41,6 +41,9 @@ quick-watch = "harness.own_target:QUICK_WATCH"
 [project.entry-points."maxq.layouts"]
 spread = "harness.spread_layout:SPREAD"
 
+[project.entry-points."maxq.environments"]
+few-files = "harness.few_files_environment:FEW_FILES"
+
 [tool.hatch.build.targets.wheel]
 packages = ["harness"]
 """
@@ -102,8 +105,9 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_it_adds_is_listed(theirs: Path) -> None:
     told = done(theirs / ".venv/bin/maxq", "list", "plugins", cwd=theirs)
     assert told.returncode == 0, told.stderr
-    for line in ("checker register ", "layout spread ", "nemesis flap ", "workload register "):
-        assert line in told.stdout
+    for kind in ("checker register", "environment few-files", "layout spread", "nemesis flap",
+                 "workload register"):  # fmt: skip
+        assert f"{kind} " in told.stdout
     assert "harness.flap_fault:FLAP of their-checks 0.3" in told.stdout
     claims = done(theirs / ".venv/bin/maxq", "list", "claims", cwd=theirs)
     assert "X1    A client reads the setting that it wrote last" in claims.stdout
@@ -142,7 +146,7 @@ def test_a_cluster_of_its_target_is_tested(theirs: Path) -> None:
     maxq = theirs / ".venv/bin/maxq"
     listed = done(maxq, "list", "targets", cwd=theirs)
     assert "quick-watch" in listed.stdout
-    words = ("--target", "quick-watch", "--env", "local", "--workload", "queue", "--nemesis",
+    words = ("--target", "quick-watch", "--env", "few-files", "--workload", "queue", "--nemesis",
              "kill", "--time-limit", "5s", "--seed", "1")  # fmt: skip
     told = done(maxq, "test", *words, "--store", "target", "--json", cwd=theirs)
     assert told.returncode == 0, told.stdout + told.stderr

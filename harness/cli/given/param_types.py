@@ -15,6 +15,7 @@ from maxq.checkers.judgement.summary import FAIL_ON
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.nearest import nearest
 from maxq.harness.contracts.plugins import current
+from maxq.harness.environments.choose import ORDER
 from maxq.harness.run import plugins
 from maxq.harness.schedule.format import SECONDS_MAX
 from maxq.harness.targets import known_keys
@@ -156,6 +157,17 @@ class Name(Choices):
             known = ", ".join(choices) or "nothing"
             self.fail(f"{value!r} is unknown{nearest(value, choices)}; known: {known}", param)
         return str(value)
+
+
+class EnvironmentName(Name):
+    """Where nodes run: one of Max-Q's own environments, or of a plug-in's.
+
+    Args:
+        own: those of Max-Q that are meant.
+    """
+
+    def __init__(self, own: Sequence[str] = ORDER) -> None:
+        super().__init__(lambda: (*own, *current().environments))
 
 
 class SettingsFiles(click.ParamType[tuple[SettingsFile, ...]]):
@@ -302,7 +314,7 @@ PLUGIN_OPTION = click.option(
     is_eager=True,
     expose_value=False,
     callback=with_plugins,
-    help="a module with your own workloads, faults, checkers, targets or layouts (docs/plugins.md)",
+    help="a module with workloads, faults, checkers, … of your own (docs/plugins.md)",
 )
 
 RELEASE_OPTION = click.option(

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from few_files_environment import FEW_FILES, FewFiles
 from flap_fault import FLAP
 from register_checker import REGISTER as CHECKER
 from register_workload import REGISTER as WORKLOAD
@@ -17,8 +18,10 @@ from maxq.checkers.core.claims import BY_ID
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.plugins import TargetKind, current, layouts, restored, with_plugins
 from maxq.harness.run import judging, plugins
+from maxq.harness.run.execute import make_environment, make_target
 from maxq.harness.run.plugins import PluginError, load, loaded, register
 from maxq.harness.run.run_plan import workloads
+from maxq.harness.schedule.options import Options
 from maxq.nemeses import catalogue
 
 
@@ -52,11 +55,14 @@ def test_entry_points_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         checkers="register = register_checker:REGISTER",
         nemeses="flap = flap_fault:FLAP",
         layouts="spread = spread_layout:SPREAD",
+        environments="few-files = few_files_environment:FEW_FILES",
     )
     load()
     load()
     assert loaded() == {
         "checker register": "maxq.checkers: register = register_checker:REGISTER of theirs 7",
+        "environment few-files": "maxq.environments: few-files = few_files_environment:FEW_FILES "
+        "of theirs 7",
         "layout spread": "maxq.layouts: spread = spread_layout:SPREAD of theirs 7",
         "nemesis flap": "maxq.nemeses: flap = flap_fault:FLAP of theirs 7",
         "workload register": "maxq.workloads: register = register_workload:REGISTER of theirs 7",
@@ -177,3 +183,36 @@ def test_a_command_that_repeats_a_run_names_the_modules_once_and_no_distribution
     loaded = {"workload a": "--plugin mine", "nemesis b": "--plugin mine", "layout c": "wheel 1.0"}
     assert with_plugins("maxq test", loaded) == "maxq test --plugin mine"
     assert with_plugins("maxq test", {}) == "maxq test"
+
+
+def test_an_environment_is_chosen_by_its_name_and_asked_what_it_can_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ["--plugin", "few_files_environment", "--env"]
+    assert run_cli(["test", *named, "few-file", "--plan"]) == 254
+    assert "unknown, did you mean few-files?" in " ".join(capsys.readouterr().err.split())
+    assert run_cli(["test", *named, "few-files", "--nemesis", "disk"]) == 254
+    assert "--env few-files cannot do disk" in capsys.readouterr().err
+    assert run_cli(["test", *named, "few-files", "--nemesis", "kill", "--plan"]) == 0
+    assert "kill" in capsys.readouterr().out
+    assert run_cli(["list", "environments"]) == 0
+    assert "few-files  as local" in capsys.readouterr().out
+    options = Options(environment="few-files", seed=0)
+    made = make_environment(options, tmp_path, "", print, make_target(options))
+    assert isinstance(made, FewFiles)
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    ({"name": "local"}, "'local' is one of Max-Q's own"),
+    ({"name": "auto"}, "'auto' is one of Max-Q's own"),
+    ({"name": "theirs", "about": ""}, "environment 'theirs': `about` says in a line what it is"),
+])  # fmt: skip
+def test_an_environment_that_is_refused(change: dict[str, str], why: str) -> None:
+    with pytest.raises(PluginError, match=why):
+        register(msgspec.structs.replace(FEW_FILES, **change), "theirs")
+
+
+def test_an_environment_is_there_once() -> None:
+    register(FEW_FILES, "one")
+    with pytest.raises(PluginError, match="environment 'few-files' is there already, from one"):
+        register(msgspec.structs.replace(FEW_FILES, about="another"), "two")
