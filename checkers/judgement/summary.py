@@ -100,7 +100,7 @@ def word(results: Results) -> str:
 def headline(results: Results, context: Context) -> str:
     """The verdict in a sentence or two, its word first; then what the run no longer promised, and
     how much of it there was."""
-    part = [f"Only {context.part} were run."] if context.part else []
+    part = [f"Only {context.part}."] if context.part else []
     return " ".join([_verdict(results, context), *_forfeited(results), *part])
 
 

@@ -22,10 +22,11 @@ from maxq.harness.contracts.environment import Capability, Environment, Role
 from maxq.harness.contracts.outcome import Ok, Outcome
 from maxq.harness.contracts.target import Target, spoken
 from maxq.harness.run import interpreter
+from maxq.harness.run.attached.first_loss import FirstLoss
 from maxq.harness.run.grounds import grounds_of
 from maxq.harness.run.process.lateness import Lateness
 from maxq.harness.run.process.room import Room
-from maxq.harness.run.run_context import LASTED, RunContext
+from maxq.harness.run.run_context import ENDED_FOR, LASTED, RunContext
 from maxq.harness.run.run_plan import Composed, Making, make_workloads, places_of, steps
 from maxq.harness.schedule.format import Schedule
 from maxq.harness.schedule.options import Options
@@ -59,17 +60,37 @@ ZEROS = bytes(PAGE)
 Progress = Callable[[int, Op | None], None]
 
 
-class JournalRecorder:
-    """Gives each operation its index and writes it to the run's journal."""
+def no_alarm(op: Op) -> str:
+    """Nothing that an operation shows ends a run."""
+    return ""
 
-    def __init__(self, journal: JournalWriter, progress: Progress) -> None:
+
+class JournalRecorder:
+    """Gives each operation its index and writes it to the run's journal.
+
+    Args:
+        journal: of the run.
+        progress: shows each operation.
+        alarm: says of an operation why the run shall end; empty: it goes on.
+    """
+
+    def __init__(
+        self, journal: JournalWriter, progress: Progress, alarm: Callable[[Op], str]
+    ) -> None:
         self._journal = journal
         self._progress = progress
+        self._alarm = alarm
+        self._alarmed = ""
         self.room = Room(journal.path)
+
+    def short(self) -> str:
+        """Why the run ends before its time; empty: it does not."""
+        return self._alarmed or self.room.short()
 
     def append(self, op: Op) -> Op:
         op = msgspec.structs.replace(op, index=self._journal.count)
         self._journal.append(op)
+        self._alarmed = self._alarmed or self._alarm(op)
         self._progress(op.time, op)
         return op
 
@@ -171,13 +192,13 @@ async def perform(
         progress.say(begun)
         await cluster.up()
         with run.open_journal() as journal:
-            recorder = JournalRecorder(journal, progress.update)
+            recorder = JournalRecorder(journal, progress.update, _alarm(options))
             async with asyncio.TaskGroup() as group:
                 guard = group.create_task(environment.lost())
                 await _drive(options, cluster, recorder, context, zero, environment.capabilities)
                 guard.cancel()
         if context.stop.heeded_ns:
-            run.add_config({LASTED: context.stop.heeded_ns})
+            run.add_config({LASTED: context.stop.heeded_ns, ENDED_FOR: context.stop.short})
         await context.before_end(cluster)
         if options.existing is None:
             progress.say("stopping the nodes, collecting logs and stores")
@@ -191,6 +212,13 @@ async def perform(
         raise first_cause(error) from None
     finally:
         await environment.down()
+
+
+def _alarm(options: Options) -> Callable[[Op], str]:
+    """What ends a run early: in a cluster that is somebody's, the first sign of a loss."""
+    if options.existing is None or options.keep_going:
+        return no_alarm
+    return FirstLoss().take
 
 
 def first_cause(error: Exception) -> Exception:
@@ -312,7 +340,7 @@ def _lacking(topics: dict[str, Any]) -> Iterator[Op]:
 def _over(context: RunContext, recorder: JournalRecorder, now_ns: int) -> bool:
     """Whether clients end now: somebody asked, or the store has only room left for the end."""
     stop = context.stop
-    if not stop.asked and (why := recorder.room.short()):
+    if not stop.asked and (why := recorder.short()):
         stop.short = why
         context.progress.say(f"{why}: healing, reading everything, judging")
     return stop.heard(now_ns)

@@ -24,7 +24,9 @@ class Progress(Protocol):
         ...
 
 
-LASTED = "lasted_ns"  # in a run's configuration: how long clients ran, if they were asked to end
+# In a run's configuration: how long clients ran, if they were asked to end; and why, if not by a
+# signal.
+LASTED, ENDED_FOR = "lasted_ns", "ended_for"
 
 
 class Silent:

@@ -387,6 +387,7 @@ def _whole(
         *(_quiet_failover(composed) if "offsets" in options.workload and options.elects else ()),
         any_of(*composed.finals(options.workload)),
         *(_last_election(composed) if options.elects and not each else ()),
+        *((composed.level(), composed.looks()) if options.existing is not None else ()),
         composed.finals(["observe"]),
         *(
             part

@@ -38,7 +38,7 @@ from maxq.harness.run.judging import absent
 from maxq.harness.run.lifecycle import ZERO_WALL_MS
 from maxq.harness.run.process import room
 from maxq.harness.run.process.progress import Progress
-from maxq.harness.run.run_context import LASTED, RunContext
+from maxq.harness.run.run_context import ENDED_FOR, LASTED, RunContext
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule import fixes
 from maxq.harness.schedule.fixes import ToTry
@@ -383,7 +383,8 @@ def _options(config: Mapping[str, Any], path: Path) -> Options:
     try:
         options = msgspec.convert(renamed(config.get("options")), Options)
         lasted = msgspec.convert(config.get(LASTED, 0), Ops)
-        options = msgspec.structs.replace(options, lasted_ns=lasted)
+        ended_for = msgspec.convert(config.get(ENDED_FOR, ""), str)
+        options = msgspec.structs.replace(options, lasted_ns=lasted, ended_for=ended_for)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{CONFIG}: options: {error}") from None
     _known("workload", options.workload, workloads(), config)

@@ -146,7 +146,7 @@ def differing(options: Options) -> dict[str, Any]:
     if options.settings().sync_flush:  # which follows from the faults asked for, not from acts
         found["keys"] = {FLUSH: "SYNC_FLUSH", **options.keys}
     left_out = ("seed", "time_limit_ns", "scripted", "scheduled", "nemesis", "rate", "lull_ns",
-                "interval_ns", "files", "lasted_ns", "later", "changed")  # fmt: skip
+                "interval_ns", "files", "lasted_ns", "ended_for", "later", "changed")  # fmt: skip
     return {k: v for k, v in found.items() if v != usual[k] and k not in left_out}
 
 

@@ -185,7 +185,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     existing: Existing | None = None  # a cluster that runs already
     max_unavailable: Nodes = 1  # of its nodes, that faults may take away at a time
     only: tuple[str, ...] = ()  # its nodes that faults may strike; empty: all
+    keep_going: bool = False  # after a sign that it has lost an acknowledged message
     lasted_ns: Ops = 0  # how long clients ran of a run that was asked to end early; 0: all the time
+    ended_for: str = ""  # why it ended early of itself
 
     @property
     def pair(self) -> bool:
@@ -408,7 +410,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """How much of its time the run lasted; empty: all of it."""
         if not self.lasted_ns:
             return ""
-        return f"{self.lasted_ns / 1e9:.0f} s of {self.time_limit_ns / 1e9:.0f} s"
+        much = f"{self.lasted_ns / 1e9:.0f} s of {self.time_limit_ns / 1e9:.0f} s were run"
+        return f"{much}, since {self.ended_for}" if self.ended_for else much
 
     def _ok_ops_min(self) -> dict[str, int]:
         if self.scripted:
@@ -448,6 +451,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             words += [f"--interval {decimal(self.interval_ns)}s"] if self.interval_ns else []
             words += [f"--rate {self.rate:g} --concurrency {self.concurrency}"]
             words += [f"--only {','.join(map(quote, self.only))}"] if self.only else []
+            words += ["--keep-going"] if self.keep_going else []
             words += [f"--max-unavailable {self.max_unavailable} --seed {self.seed}"]
             return " ".join([*words, f"--yes {quote(self.existing.cluster)}"])
         words = [

@@ -37,10 +37,9 @@ FAULTS = ("kill", "stop", "restart", "pause", "partition", "loss", NO_FAULT)
 USUAL = ("kill", "partition")
 # What may be said beside --cluster: all else is the cluster's own.
 OPTIONS = frozenset((
-    "existing", "consent", "max_unavailable", "only", "nemesis", "workload", "time_limit",
-    "interval",
-    "rate", "concurrency", "seed", "store", "base_image", "plan", "as_json", "verbose", "fail_on",
-    "accept_partial", "plugins",
+    "existing", "consent", "max_unavailable", "only", "keep_going",
+    "nemesis", "workload", "time_limit", "interval", "rate", "concurrency", "seed",
+    "store", "base_image", "plan", "as_json", "verbose", "fail_on", "accept_partial", "plugins",
 ))  # fmt: skip
 OF_CLUSTERS = section(
     "A cluster that runs already",
@@ -60,6 +59,10 @@ OF_CLUSTERS = section(
     click.option(
         "--only", metavar="NODE,...", default="",
         help="strike these nodes alone, by their names in the file",
+    ),
+    click.option(
+        "--keep-going", is_flag=True,
+        help="inject faults also after a sign that an acknowledged message was lost",
     ),
 )  # fmt: skip
 
@@ -111,6 +114,7 @@ def options_for(given: Mapping[str, Any]) -> tuple[Options, tuple[str, ...]]:
         seed=secrets.randbits(SEED_BITS) if seed is None else seed,
         max_unavailable=given["max_unavailable"],
         only=only,
+        keep_going=given["keep_going"],
         # What was sent to a topic that was deleted may come back with another one of its name.
         topic=f"maxq-{secrets.token_hex(4)}-queue",
     )
@@ -154,6 +158,8 @@ def page(options: Options, existing: Existing, said: Sequence[str]) -> Iterator[
         yield f"  {at:7.2f} s  {act.f:18}  {whom(act)}".rstrip()
     if not acts:
         yield "  none"
+    if acts and not options.keep_going:
+        yield "no more faults once another message has the place of an acknowledged one"
     yield (
         f"clients: {options.rate:g} operations a second for {length:g} s, in topics of the names "
         "maxq-..., which are made first and deleted at the end"

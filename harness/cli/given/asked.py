@@ -49,7 +49,8 @@ SEED_BITS = 32
 ALL = "all"  # every fault that the environment can do
 CONTROLLERS = 3
 JRAFT = f":{BACK_ENDS[1]}"  # how the name of a target ends whose controllers agree by it
-OF_EXISTING = ("existing", "consent", "max_unavailable", "only")  # of clusters that run already
+# Of clusters that run already.
+OF_EXISTING = ("existing", "consent", "max_unavailable", "only", "keep_going")
 COUNTS = ("controllers", "namesrvs", "broker_sets", "replicas", "learners")
 OF_CONTAINERS = (REMOVE_BROKER, FAIL_STORE)  # faults of one of several brokers in a process
 OF_LAYOUTS = frozenset(("broker_sets", "replicas"))  # that a layout says

@@ -6,12 +6,13 @@ anywhere, and deleted at the end. `say` hears what differs then from before. Uni
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from maxq.harness.client.probes import probing, until
 from maxq.harness.cluster.adopted.cluster_snapshots import Fact, Snapshot, differences, snapshot
 from maxq.harness.cluster.deployment import Deployment
 from maxq.harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
-from maxq.harness.cluster.queries import SetupFailed
+from maxq.harness.cluster.queries import Inquiry, SetupFailed
 from maxq.harness.contracts.cluster import Grudge, Part
 from maxq.harness.contracts.environment import Environment, MachineSpec, Port
 from maxq.harness.contracts.target import Settings, Target
@@ -22,6 +23,7 @@ from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import Header, to_ext
 from maxq.reference.wire.node_headers import DeleteGroupRequest, TopicRequest
 
+T = TypeVar("T")
 OWN = "maxq"  # what the topics and consumer groups of runs are called, or how they begin
 OF_GROUPS = ("%RETRY%", "%DLQ%")  # before a group's name: topics that brokers make for it
 TOPIC, GROUP = "topic ", "consumer group "
@@ -81,6 +83,13 @@ class AdoptedNodes(Nodes):
         return OSError(f"the store of {node} is in a container of somebody else")
 
 
+class _Rejoined:
+    """Whether a cluster that others write to is level again: its logs never have the same ends."""
+
+    def __init__(self, queries: Inquiry) -> None:
+        self.level = queries.whole
+
+
 class Adopted(Deployment):
     """A cluster that runs already.
 
@@ -127,6 +136,11 @@ class Adopted(Deployment):
             )
         await self._delete_own()
         self._before = await snapshot(self)
+
+    def offers(self, contract: type[T]) -> T:
+        """As anywhere; who waits until it is level waits until all replicas are in sync."""
+        rejoined = _Rejoined(self.queries)
+        return rejoined if isinstance(rejoined, contract) else super().offers(contract)
 
     async def playing(self, part: Part) -> Sequence[str]:
         """Of those that faults may strike: nobody else asks."""

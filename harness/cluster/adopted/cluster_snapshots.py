@@ -22,6 +22,7 @@ from maxq.reference.wire.node_headers import MetadataResponse
 from maxq.reference.wire.route import ClusterInfo, TopicConfigSerializeWrapper
 
 NOTHING, ANSWERS = "nothing", "answers"
+GIVEN = frozenset(("brokerId", "brokerRole"))  # settings that controllers give brokers
 Snapshot = Mapping["Fact", str]
 
 
@@ -44,7 +45,11 @@ async def snapshot(cluster: Members) -> dict[Fact, str]:
             if settings is None:
                 continue
             found[Fact(node.name, ANSWERS)] = "yes"
-            found |= {Fact(node.name, f"setting {key}"): text for key, text in settings.items()}
+            given = GIVEN if cluster.controllers() else frozenset()
+            found |= {
+                Fact(node.name, f"setting {key}", moved=key in given): text
+                for key, text in settings.items()
+            }
             if node.role is Role.NAMESRV:
                 found |= await _listed(pool, node.name, at)
             elif node.role is Role.BROKER:

@@ -22,7 +22,7 @@ from maxq.harness.run import interpreter
 from maxq.harness.run.attached.changes import Changes
 from maxq.harness.run.attached.cluster import Attached
 from maxq.harness.run.grounds import grounds_of
-from maxq.harness.run.lifecycle import JournalRecorder, at
+from maxq.harness.run.lifecycle import JournalRecorder, at, no_alarm
 from maxq.harness.run.process.signals import Stop, interruptible
 from maxq.harness.run.run_context import LASTED
 from maxq.harness.run.run_plan import Until
@@ -157,7 +157,7 @@ async def watched(
         return round((loop.time() - zero) * 1e9)
 
     with run.open_journal() as journal:
-        recorder = JournalRecorder(journal, heard)
+        recorder = JournalRecorder(journal, heard, no_alarm)
         recorder.append(at(declaration(grounds_of(options), BUILT_IN.facts), loop.time() - zero))
         async with asyncio.TaskGroup() as group:
             observers = observe_workload(

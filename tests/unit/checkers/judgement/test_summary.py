@@ -252,7 +252,7 @@ def test_what_is_to_be_read_first_stands_first() -> None:
 
 def test_it_is_said_that_a_run_ended_early() -> None:
     """A verdict on 20 s must not read like one on the hour that was asked for."""
-    part = Context(part="20 s of 3600 s")
+    part = Context(part="20 s of 3600 s were run")
     results = Results(valid=True, verdicts=())
     assert headline(results, part).endswith(" Only 20 s of 3600 s were run.")
     assert "Only" not in headline(results, Context())

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from maxq.harness.cluster.adopted.adopted import AdoptedNodes, is_own
+from maxq.harness.cluster.adopted.adopted import Adopted, AdoptedNodes, is_own
+from maxq.harness.contracts.cluster import Killable, Levelled
 from maxq.harness.contracts.target import Settings, Topology
+from maxq.harness.targets.reference import ReferenceTarget
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,13 @@ def test_nobody_drops_packets_whom_no_fault_may_strike() -> None:
     one = AdoptedNodes(nothing, nothing, settings, ["b0-1"])
     assert one.between(grudge) == {"b0-1": grudge["b0-1"]}
     assert [name for name in grudge if one.strikes(name)] == ["b0-1"]
+
+
+def test_whoever_waits_for_level_replicas_waits_until_all_are_in_sync() -> None:
+    """Others write to such a cluster, so its logs never have the same ends."""
+    nowhere: Any = SimpleNamespace(name="nowhere", capabilities=frozenset())
+    cluster = Adopted(
+        nowhere, ReferenceTarget(), Settings(topology=Topology()), pids=dict, say=print
+    )
+    assert cluster.offers(Levelled).level == cluster.queries.whole
+    assert cluster.offers(Killable) is cluster.processes
