@@ -22,8 +22,8 @@ from maxq.harness.contracts.environment import Capability, Environment, Role
 from maxq.harness.contracts.outcome import Ok, Outcome
 from maxq.harness.contracts.target import Target, spoken
 from maxq.harness.run import interpreter
-from maxq.harness.run.attached.first_loss import FirstLoss
 from maxq.harness.run.grounds import grounds_of
+from maxq.harness.run.process.first_loss import FirstLoss
 from maxq.harness.run.process.lateness import Lateness
 from maxq.harness.run.process.room import Room
 from maxq.harness.run.run_context import ENDED_FOR, LASTED, RunContext

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxq.harness.run.attached.first_loss import FirstLoss
 from maxq.harness.run.lifecycle import JournalRecorder, no_alarm
+from maxq.harness.run.process.first_loss import FirstLoss
 from maxq.harness.run.replay import options_for, repeat
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.schedule.format import decode
