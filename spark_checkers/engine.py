@@ -34,8 +34,10 @@ from maxq.histories.parquet import TIMED, files_of, pieces_of, read_coded, rows_
 from maxq.spark_checkers.jobs import Dealt, Look, OfRun, deal, each
 from maxq.spark_checkers.session import failures
 
-TASKS_A_CORE = 4
-ROWS_A_PARTITION, PARTITIONS_MAX = 500_000, 128  # a task that sends holds a megabyte for each
+# What a task holds grows with neither the length of a table nor the number of its keys: a task
+# reads so many rows at most, and one that judges keys has about as many as suffice for that.
+TASKS_A_CORE, ROWS_A_TASK = 4, 4_000_000
+ROWS_A_PARTITION, PARTITIONS_MAX = 500_000, 1024
 
 
 class Table(NamedTuple):
@@ -54,8 +56,8 @@ def judge_on(
     Raises:
         SparkFailed: a job came to no end.
     """
-    tasks = TASKS_A_CORE * context.defaultParallelism
     rows = sum(rows_of(table.path) for table in tables.values())
+    tasks = max(TASKS_A_CORE * context.defaultParallelism, -(-rows // ROWS_A_TASK))
     enough = min(rows // ROWS_A_PARTITION, PARTITIONS_MAX)
     partitions = max(context.defaultParallelism, enough)
     with failures():

@@ -82,7 +82,7 @@ MODES = (
 PAIR_PROFILES: tuple[Profile, ...] = ("P-SYNC", "P-AUTO", "P-ASYNC")
 PAIR_NEMESES = (
     "kill", "stop", "restart", "pause", "partition", "partition-any", "change-address",
-    "slaves-away-kill", "slaves-away-power",
+    "slaves-away-kill", "slaves-away-power", "power", "clock", "delay", "loss",
     "reset-connections", "write-permission", REMOVE_BROKER, FAIL_STORE, FILL_DISK,
     "none",
 )  # fmt: skip

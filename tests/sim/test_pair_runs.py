@@ -51,7 +51,7 @@ def test_a_run_of_pairs_is_repeated_by_what_it_says() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"nemesis": ("power",)}, "--mode pair cannot do --nemesis power; it can do kill,"),
+        ({"nemesis": ("disk",)}, "--mode pair cannot do --nemesis disk; it can do kill,"),
         (
             {"workload": ("registration",)},
             "--mode pair cannot do --workload registration; it can do queue,",
