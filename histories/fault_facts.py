@@ -244,7 +244,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strikes="start-delay",
         effect="slow",
         heals=("stop-delay",),
-        strength=("ms",),
+        strength=("ms", "jitter_ms", "kb_s", "ways", "ports", "from"),
         color="#A0E0E9",
         short="delay",
     ),

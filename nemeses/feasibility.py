@@ -15,8 +15,11 @@ from maxq.harness.schedule.format import Schedule, ScheduleError
 from maxq.histories.aliases import THEN
 from maxq.nemeses.catalogue import NO_FAULT, acts, complaint, kinds_of
 
-# Why no real machine can do a part of what another capability can.
-WHY = {Capability.DRIFT: "drift is for the simulator, on real machines clocks are off by steps"}
+# Why an environment of a kind can do no part of what another capability can.
+WHY = {
+    Capability.DRIFT: "drift is for the simulator, on real machines clocks are off by steps",
+    Capability.BANDWIDTH: "kb_s is for real machines, the simulated network has no capacity",
+}
 
 
 def check(script: Schedule, cluster: Cluster, environment: Environment) -> None:

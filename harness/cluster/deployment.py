@@ -2,10 +2,10 @@
 
 A `Cluster` for every environment and target. Its parts fulfil the contracts that it offers:
 `maxq.harness.cluster.processes` (processes and the proofs of what was done to them),
-`maxq.harness.cluster.network` (cuts and addresses), `maxq.harness.cluster.packet_loss` (lossy
+`maxq.harness.cluster.network` (cuts and addresses), `maxq.harness.cluster.ways` (slow and lossy
 ways), `maxq.harness.cluster.resets` (connections that end), `maxq.harness.cluster.aging` (logs that
-get old), `maxq.harness.cluster.machines` (clocks, disks, slow ways),
-`maxq.harness.cluster.filling` (partitions that fill up),
+get old), `maxq.harness.cluster.machines` (clocks, disks), `maxq.harness.cluster.filling`
+(partitions that fill up),
 `maxq.harness.cluster.releases` (what nodes are started as), `maxq.harness.cluster.queries` (what it
 says of itself, and orders to its controllers), `maxq.harness.cluster.topics` (topics of a run),
 `maxq.harness.cluster.permissions` (who may write to them), `maxq.harness.cluster.hosting` (brokers
@@ -23,14 +23,15 @@ from maxq.harness.cluster.filling import Filling
 from maxq.harness.cluster.hosting import Hosting
 from maxq.harness.cluster.machines import Hardware
 from maxq.harness.cluster.network import Links
-from maxq.harness.cluster.packet_loss import Losses
 from maxq.harness.cluster.permissions import Permissions
 from maxq.harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
 from maxq.harness.cluster.queries import Inquiry, SetupFailed
 from maxq.harness.cluster.releases import Releases
 from maxq.harness.cluster.resets import Resets
 from maxq.harness.cluster.topics import Topics
-from maxq.harness.cluster.ways import Ways
+from maxq.harness.cluster.ways.delays import Delays
+from maxq.harness.cluster.ways.packet_loss import Losses
+from maxq.harness.cluster.ways.ways import Ways
 from maxq.harness.contracts.cluster import Part
 from maxq.harness.contracts.environment import Environment, MachineSpec, MissingCapability, Role
 from maxq.harness.contracts.target import Node, Settings, Target
@@ -66,7 +67,8 @@ class Deployment:
         self.links = Links(environment, self.processes, ways, by_name=settings.by_name)
         self.losses = Losses(self.processes, ways)
         self.resets = Resets(self.processes, self.links)
-        self.machines = Hardware(environment, self.processes, ways)
+        self.delays = Delays(self.processes, ways)
+        self.machines = Hardware(environment, self.processes)
         self.ages = Ages(self.processes)
         self.filling = Filling(environment, self.processes)
         self.releases = Releases(environment, self.processes, target, settings)
@@ -85,7 +87,12 @@ class Deployment:
             SetupFailed: a node does not start, no master appears, or not all replicas join.
             EnvironmentUnavailable: this host cannot.
         """
-        await self._environment.up([MachineSpec(name=name) for name in self.processes.processes])
+        await self._environment.up(
+            [
+                MachineSpec(name=name, ports=self.processes.ports(name))
+                for name in self.processes.processes
+            ]
+        )
         await self.links.name_machines()
         for node in self.nodes:
             await self.releases.equip(node.name, first=True)
@@ -210,6 +217,7 @@ class Deployment:
         parts = (self.processes, self.ages, self.releases, self.links, self.losses, self.resets)
         for part in (
             *parts,
+            self.delays,
             self.filling,
             self.machines,
             self.permissions,

@@ -1,10 +1,9 @@
-"""Machines that are not as they should be: clocks, disks and ways that a fault has made bad.
+"""Machines that are not as they should be: clocks and disks that a fault has made bad.
 
 Each fault is proven by its machine: what the clock shows against the harness's own, what happens to
-a file that is written and synced, what is read of one, which delays are in effect and how long a
-dial takes that no cut stops. Each heal is proven in the same way. What is wrong with a machine is
-remembered here, since other faults must know of it: a node cannot start on a disk that takes
-nothing.
+a file that is written and synced, what is read of one. Each heal is proven in the same way. What is
+wrong with a machine is remembered here, since other faults must know of it: a node cannot start on
+a disk that takes nothing.
 
 Simulated nodes ask their machine for the time. On a real machine a process has a wrong clock by a
 library, so there a clock is proven by three things. A process that is started there shows the time,
@@ -21,24 +20,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
-from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, runtime_info, until, uptime_s
+from maxq.harness.client.probes import probing, runtime_info, until, uptime_s
 from maxq.harness.cluster.processes import Nodes
-from maxq.harness.cluster.ways import Ways
 from maxq.harness.contracts.cluster import Proof
 from maxq.harness.contracts.environment import (
     ClockShown,
     Environment,
     Misread,
-    Port,
     Role,
     Written,
 )
 from maxq.reference.records import RemoteProtocolError
-from maxq.reference.rpc import split_address
 
-CLOCK, DELAY = "clock", "delay"
+CLOCK = "clock"
 SLOW_DISK, FROZEN_DISK, FULL_DISK = "slow-disk", "frozen-disk", "full-disk"
 MISREADING_DISK = "misreading-disk"
 DISK = frozenset((SLOW_DISK, FROZEN_DISK, FULL_DISK, MISREADING_DISK))
@@ -47,14 +41,6 @@ WORD_S, WORDS_TIMEOUT_S = 2.0, 10.0  # of two numbers of whole seconds; and unti
 DRIFT_SEEN_MS = 6  # how far a drift must have gone to be one
 DRIFT_S_MAX = 12.0  # how long that may take
 SYNC_S = 0.5  # beyond every sync of a sound disk
-HEAL_TIMEOUT_S = 10.0
-
-
-class Dialled(msgspec.Struct, frozen=True):
-    """What a dial met, and after how long (ms)."""
-
-    met: Port
-    ms: int
 
 
 class Hardware:
@@ -63,13 +49,11 @@ class Hardware:
     Args:
         environment: how brokers are asked.
         nodes: what runs on them.
-        ways: between them.
     """
 
-    def __init__(self, environment: Environment, nodes: Nodes, ways: Ways) -> None:
+    def __init__(self, environment: Environment, nodes: Nodes) -> None:
         self._environment = environment
         self._nodes = nodes
-        self._ways = ways
         self._right_ms: dict[str, float] = {}  # by node: what its clock showed at time 0
         self._ailments: dict[str, frozenset[str]] = {}
 
@@ -199,52 +183,6 @@ class Hardware:
         begun = loop.time()
         met = await self._nodes.machine(node).try_disk(timeout_s=timeout_s)
         return met, round((loop.time() - begun) * 1000)
-
-    # Ways.
-
-    async def delay(self, node: str, *, ms: int) -> Proof:
-        machine = self._nodes.machine
-        wanted = {machine(other).block: ms for other in self._nodes.others(node)}
-        await machine(node).set_delay(wanted)
-        self._set(node, frozenset((DELAY,)), frozenset((DELAY,)))
-        dials = await self._dials(node, PROBE_TIMEOUT_S + ms / 1000)
-        # Whom a cut keeps away can say nothing; whoever got there must have waited.
-        late = all(d.ms >= ms for d in dials.values() if d.met != "silent")
-        holds = late and await machine(node).delays() == wanted
-        return Proof(holds, {"ms": ms, "dials": msgspec.to_builtins(dials)})
-
-    async def stop_delay(self, node: str) -> Proof:
-        machine = self._nodes.machine(node)
-        least_ms = max((await machine.delays()).values(), default=0)
-        await machine.set_delay({})
-        self._set(node, frozenset((DELAY,)), frozenset())
-        dials: dict[str, Dialled] = {}
-
-        async def soon() -> bool:
-            dials.update(await self._dials(node, PROBE_TIMEOUT_S))
-            # Where packets are late themselves, or are lost, so is every answer.
-            prompt = self._ways.lossless(node, dials)
-            told = [d for n, d in dials.items() if n in prompt and DELAY not in self.ailments(n)]
-            return all(d.ms < least_ms for d in told if d.met != "silent")
-
-        holds = not least_ms or await until(soon, HEAL_TIMEOUT_S)
-        holds = holds and not await machine.delays()
-        return Proof(holds, {"dials": msgspec.to_builtins(dials)})
-
-    async def _dials(self, to: str, timeout_s: float) -> Mapping[str, Dialled]:
-        """What every other machine meets there."""
-        host, port = split_address(self._nodes.address(to))
-        loop = asyncio.get_running_loop()
-
-        async def dial(source: str) -> Dialled:
-            begun = loop.time()
-            met = await self._nodes.machine(source).probe(host, port, timeout_s=timeout_s)
-            return Dialled(met, round((loop.time() - begun) * 1000))
-
-        sources = self._nodes.others(to)
-        async with asyncio.TaskGroup() as group:
-            tasks = {source: group.create_task(dial(source)) for source in sources}
-        return {source: task.result() for source, task in tasks.items()}
 
 
 def _misread(before: bytes | None, now: bytes | None, bit: int) -> bool:

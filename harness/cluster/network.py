@@ -18,7 +18,7 @@ from typing import Any
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, until
 from maxq.harness.cluster.processes import Nodes
-from maxq.harness.cluster.ways import Ways
+from maxq.harness.cluster.ways.ways import Ways
 from maxq.harness.contracts.cluster import Grudge, Proof
 from maxq.harness.contracts.environment import (
     CLIENT,
@@ -69,7 +69,7 @@ class Links:
         before, _ = self._cuts.pop(name, ({}, False))
         self._cuts[name] = wanted, reset
         await self._install([*wanted, *before])
-        slow_s = await self._ways.slowness({*wanted, *set().union(*wanted.values())})
+        slow_s = self._ways.slowness({*wanted, *set().union(*wanted.values())})
         seen: dict[str, Proof] = {}
 
         async def caught() -> bool:
@@ -123,9 +123,7 @@ class Links:
             to: self._ways.lossless(to, self._unhindered(to, sources))
             for to, sources in healed.items()
         }
-        patience_s = PROBE_TIMEOUT_S + await self._ways.slowness(
-            {*free, *set().union(*free.values())}
-        )
+        patience_s = PROBE_TIMEOUT_S + self._ways.slowness({*free, *set().union(*free.values())})
         seen: dict[str, Proof] = {}
 
         async def whole() -> bool:

@@ -23,11 +23,13 @@ from maxq.harness.contracts.target import (
     NODE_FILE,
     PORTS_APART,
     Node,
+    PortClass,
     Settings,
     Target,
     containers,
     containing,
     inner_folder,
+    listening,
     plan,
 )
 from maxq.reference.records import RemoteProtocolError
@@ -111,6 +113,20 @@ class Nodes:
         if not isinstance(seen, dict):
             return seen
         return {node: what for name, what in seen.items() for node in self.on(name)}
+
+    def listening(self, process: str) -> dict[PortClass, frozenset[int]]:
+        """Where others connect to the nodes of a process."""
+        found: dict[PortClass, frozenset[int]] = {}
+        for node in (node for node in self.all if node.process == process):
+            for kind, ports in listening(node, self._settings).items():
+                found[kind] = found.get(kind, frozenset()) | ports
+        if process in self.containers:
+            found["remoting"] |= {self.containers[process].port}
+        return found
+
+    def ports(self, process: str) -> tuple[int, ...]:
+        """The same, of all kinds."""
+        return tuple(sorted(frozenset().union(*self.listening(process).values())))
 
     def rehome(self, name: str, container: str) -> None:
         """A guest is another container's from now on, at a port that nobody has there."""

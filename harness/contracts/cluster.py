@@ -44,6 +44,8 @@ Grudge = Mapping[str, frozenset[str]]
 
 # Which packets between a node and others are concerned: all, those to the node, those from it.
 Direction = Literal["both", "in", "out"]
+# Which connections: from slaves to masters' HA ports, among controllers, or all others.
+Ports = Literal["all", "ha", "raft", "remoting"]
 
 
 # Which port of a broker is one that another has.
@@ -392,15 +394,35 @@ class DiskFilling(Protocol):
 
 @runtime_checkable
 class Delayable(Protocol):
-    """Machines to which packets can be delayed."""
+    """Machines between which packets can be late."""
 
-    async def delay(self, node: str, *, ms: int) -> Proof:
-        """Let packets of all other machines of nodes take so much longer to the node's; prove it:
-        the machine says so, and nobody who reaches it does so sooner. Needs `Capability.DELAY`."""
+    def delaying(self, node: str) -> bool:
+        """Whether a fault lets packets of the node be late."""
+        ...
+
+    async def delay(
+        self,
+        node: str,
+        *,
+        ms: int,
+        jitter_ms: int = 0,
+        kb_s: int = 0,
+        peers: Sequence[str],
+        ways: Direction,
+        ports: Ports = "all",
+    ) -> Proof:
+        """Let packets between the node and its peers take `ms` longer, give or take `jitter_ms`,
+        and no more than `kb_s` (1,000 bytes a second; 0: no bound) come of each connection;
+        instead of what was so for this node, beside what is so for others. Prove it: the machines
+        say so. In the simulator nobody who dials is sooner, as `seen` has in ``dials``. Elsewhere
+        every connection goes through a proxy (``redirected``, and those that do not, ``straight``),
+        a proxy of that kind is so slow (``echo_ms``, ``echo_kb_s``), and brokers answer so late
+        (``asked_ms``). Needs `Capability.DELAY`, and with `kb_s` `Capability.BANDWIDTH`."""
         ...
 
     async def stop_delay(self, node: str) -> Proof:
-        """Let packets take as long as before; prove it likewise."""
+        """Let packets of the node take as long as before, but for delays of other nodes; prove it
+        likewise."""
         ...
 
 
@@ -432,7 +454,7 @@ class Ailing(Protocol):
     """Machines of which it is known what faults have made of them."""
 
     def ailments(self, node: str) -> Set[str]:
-        """What faults have made of the node's machine: ``clock``, ``delay``, ``slow-disk``,
+        """What faults have made of the node's machine: ``clock``, ``slow-disk``,
         ``frozen-disk``, ``full-disk``, ``misreading-disk``."""
         ...
 

@@ -56,11 +56,13 @@ class Capability(Enum):
     DISK = "disk"  # let a disk take nothing, make it slow or frozen, or read a bit as another
     FILL = "fill-disk"  # let a file that is no node's take what is left of a machine's partition
     DELAY = "delay"  # let packets from certain machines take longer
+    BANDWIDTH = "bandwidth"  # let no more than so much come from certain machines
 
 
-# What no environment of real machines can do: they share one kernel's queues, a clock of their own
-# steps only, and a disk of their own (`DISK`) can lose its power and fill up only.
-SIMULATED_ONLY = frozenset({Capability.DRIFT, Capability.DISK, Capability.DELAY})
+# What no environment of real machines can do: a clock of their own steps only, and a disk of their
+# own (`DISK`) can lose its power and fill up only.
+SIMULATED_ONLY = frozenset({Capability.DRIFT, Capability.DISK})
+REAL_ONLY = frozenset({Capability.BANDWIDTH})  # the simulated network has no capacity
 DISK = "store"  # the folder of a machine's data that is on its disk, where power can be lost
 
 
@@ -108,9 +110,11 @@ class Role(Enum):
 
 
 class MachineSpec(msgspec.Struct, frozen=True):
-    """A machine to make: `name` is unique in the run, such as ``b0-1``."""
+    """A machine to make: `name` is unique in the run, such as ``b0-1``. `ports` are those at which
+    others connect to its nodes."""
 
     name: str
+    ports: tuple[int, ...] = ()
 
 
 class ProcessStatus(msgspec.Struct, frozen=True):
@@ -149,6 +153,46 @@ class Loss(msgspec.Struct, frozen=True):
     source: str
     block: str
     percent: int
+
+
+class Delay(msgspec.Struct, frozen=True):
+    """Packets to a machine that take longer, and how much may come. One direction, as a `Cut`.
+
+    `source` names the machine that sends them, `block` is its block of addresses. They take `ms`
+    longer, give or take up to `jitter_ms`, which is drawn anew for each piece; order is kept. Of
+    each connection at most `kb_s` kB (1,000 bytes) come in a second; 0: no bound. It concerns the
+    connections to these `ports` of either machine; none: all.
+    """
+
+    source: str
+    block: str
+    ms: int = 0
+    jitter_ms: int = 0
+    kb_s: int = 0
+    ports: tuple[int, ...] = ()
+
+    def concerns(self, port: int) -> bool:
+        """Whether it concerns connections to a port."""
+        return not self.ports or port in self.ports
+
+
+class Detour(msgspec.Struct, frozen=True):
+    """What was seen of delays whose packets take a way of their own, through proxies.
+
+    `straight` are connections that should and do not, as ``ip:port>ip:port``; `redirected` is how
+    many were sent that way since it is there.
+    """
+
+    straight: tuple[str, ...]
+    redirected: int
+
+
+class Echo(msgspec.Struct, frozen=True):
+    """What a proxy does to an echo: how long that takes, and how fast data come where they are
+    bounded."""
+
+    ms: float
+    kb_s: float | None = None
 
 
 class ClockShown(msgspec.Struct, frozen=True):
@@ -270,14 +314,33 @@ class Machine(Protocol):
         is."""
         ...
 
-    async def set_delay(self, delays: Mapping[str, int]) -> None:
-        """Let packets to this machine from these blocks of addresses take so many ms longer: block
-        to ms. One direction, in established connections too. Replaces all delays of this machine;
-        an empty one ends them. Only where `Capability.DELAY` is."""
+    async def set_delay(self, delays: Sequence[Delay]) -> None:
+        """Let packets to this machine be late from now on, in established connections too. Where
+        several delays concern a packet the longest counts, and the least bandwidth. Replaces all
+        delays of this machine; none ends them. Only where `Capability.DELAY` is."""
         ...
 
-    async def delays(self) -> dict[str, int]:
-        """The delays in force, as `set_delay` takes them. Only where `Capability.DELAY` is."""
+    async def delays(self) -> Sequence[Delay]:
+        """The delays in force, as `set_delay` took them. Only where `Capability.DELAY` is."""
+        ...
+
+    async def detour(self) -> Detour | None:
+        """What is seen of the delays in force where they concern connections through a proxy; None
+        where packets themselves are late, so that each dial shows it."""
+        ...
+
+    async def echo(self, peer: str) -> Echo:
+        """What a proxy does that has the delays of one that leads from here to another machine.
+        Only where `detour` says something.
+
+        Raises:
+            OSError: it could not be tried; says why.
+        """
+        ...
+
+    @property
+    def dial(self) -> Dial:
+        """How processes of this machine reach others, from its present address."""
         ...
 
     async def set_address(self, address: str) -> None:

@@ -89,6 +89,23 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         return CONTROLLER_PORT if role is Role.CONTROLLER else self.port
 
 
+PortClass = Literal["ha", "raft", "remoting"]
+
+
+def listening(node: Node, settings: "Settings") -> dict[PortClass, frozenset[int]]:
+    """Where others connect to a node. Controllers of RocketMQ that agree by DLedger do so at the
+    port of their service, all others at the next one."""
+    found: dict[PortClass, frozenset[int]] = {"remoting": frozenset((node.port,))}
+    if node.role is Role.BROKER:
+        asked = asked_of(node, Role.BROKER, settings).get("haListenPort", "")
+        found["ha"] = frozenset((int(asked) if asked.isdecimal() else node.port + 1,))
+        found["remoting"] |= {node.port - 2}  # what RocketMQ calls the fast port
+    if Role.CONTROLLER in node.roles:
+        found["remoting"] |= {CONTROLLER_PORT}
+        found["raft"] = frozenset((CONTROLLER_PORT, CONTROLLER_PORT + 1))
+    return found
+
+
 class Container(msgspec.Struct, frozen=True, kw_only=True):
     """A process with several brokers (RIP-31), and its machine."""
 

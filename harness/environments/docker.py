@@ -49,11 +49,12 @@ from maxq.harness.environments.engine.client import (
     EngineFailed,
     connect,
 )
-from maxq.harness.environments.machines import wrong_clock
+from maxq.harness.environments.machines import toxiproxy_server, wrong_clock
 from maxq.harness.environments.machines.agent_client import Link
 from maxq.harness.environments.machines.callers import INSIDE, SOCKET, Callers
 from maxq.harness.environments.machines.machine import LinkedMachine, Place, dial_from, write_hosts
 from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
+from maxq.harness.environments.machines.proxies import Proxies, first_of
 from maxq.reference.rpc import Dial
 
 POOL = IPv4Network("198.18.0.0/15")  # set aside for benchmarks: never a real host
@@ -75,6 +76,7 @@ def lacking() -> dict[Capability, Lack]:
     found = {
         Capability.POWER_LOSS: node_disk.lacking(),
         Capability.CLOCK: wrong_clock.lacking(),
+        **dict.fromkeys(toxiproxy_server.NEEDED_BY, toxiproxy_server.lacking()),
     }
     return {capability: why for capability, why in found.items() if why is not None}
 
@@ -102,6 +104,7 @@ class DockerEnvironment:
         shown: folders that machines may read, at the same paths.
         disks: machines have disks of their own, which can lose their power and fill up.
         clocks: machines have clocks of their own, which can be set off.
+        proxies: the ways between machines can be slow.
         needs: what the run's faults and workloads need: machines get the rights for that alone.
         say: called with what `up` does that takes long.
     """
@@ -117,6 +120,7 @@ class DockerEnvironment:
         shown: Sequence[Path] = (),
         disks: bool = False,
         clocks: bool = False,
+        proxies: bool = False,
         needs: frozenset[Capability] = COULD,
         say: Callable[[str], None] = docker_image.quiet,
     ) -> None:
@@ -126,6 +130,9 @@ class DockerEnvironment:
         self._library = wrong_clock.found() if clocks else None
         libraries = [] if self._library is None else [self._library.parent]
         self._shown = tuple(map(str, [*shown, *libraries]))
+        self._with_proxies = proxies
+        self._proxies: Proxies | None = None
+        self._server: Path | None = None
         self._say = say
         self._with_disks = disks
         self._needs = needs
@@ -150,7 +157,12 @@ class DockerEnvironment:
         if len(machines) > MACHINES_MAX:
             raise EnvironmentUnavailable(f"docker holds at most {MACHINES_MAX} machines")
         try:
+            if self._with_proxies:
+                self._server = await asyncio.to_thread(toxiproxy_server.ensure, self._say)
             await self._up([spec.name for spec in machines])
+            if self._server is not None:
+                self._proxies = Proxies(self._server)
+                await self._proxies.begin({self._machines[m.name]: m.ports for m in machines})
         except (EngineFailed, EnvironmentLost, OSError, TimeoutError) as error:
             await self.down()
             raise EnvironmentUnavailable(f"docker: {error}; {INSTEAD}", Lack(str(error))) from None
@@ -206,6 +218,7 @@ class DockerEnvironment:
         resolver = f"{sockets}/resolv.conf"
         binds = {sockets: INSIDE, hosts: "/etc/hosts", resolver: "/etc/resolv.conf"}
         write_hosts(self._hosts(name), {}, own_name=name)
+        shown = (*self._shown, *(() if self._server is None else (str(self._server),)))
         other_user = self._user() is not None
         may = rights.of_client(other_user=other_user)
         if name != CLIENT:
@@ -213,7 +226,7 @@ class DockerEnvironment:
             folder = self._folder / name
             folder.mkdir(parents=True, exist_ok=True)
             binds[str(folder)] = str(folder)
-            binds |= {path: path for path in self._shown}
+            binds |= {path: path for path in shown}
         return ContainerSpec(
             name=f"{self.run}-{name}",
             hostname=name,
@@ -223,7 +236,7 @@ class DockerEnvironment:
             address=str(self._network[index]),
             labels=labels,
             binds=binds,
-            read_only=frozenset({sockets, hosts, resolver, *self._shown}),
+            read_only=frozenset({sockets, hosts, resolver, *shown}),
             rights=rights.TO_BEGIN.union(may),
         )
 
@@ -303,7 +316,10 @@ class DockerEnvironment:
         )
 
     async def lost(self) -> None:
-        await self._callers.lost()
+        ended = [asyncio.ensure_future(self._callers.lost())]
+        if self._proxies is not None:
+            ended.append(asyncio.ensure_future(self._proxies.lost()))
+        await first_of(ended)
 
     def machine(self, name: str) -> LinkedMachine:
         return self._machines[name]

@@ -12,7 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from ipaddress import IPv4Network
@@ -36,10 +36,17 @@ from maxq.harness.contracts.environment import (
     machine_address,
 )
 from maxq.harness.environments.disks import node_disk
-from maxq.harness.environments.machines import wrong_clock
+from maxq.harness.environments.engine.image import quiet
+from maxq.harness.environments.machines import toxiproxy_server, wrong_clock
 from maxq.harness.environments.machines.agent_client import Link
 from maxq.harness.environments.machines.machine import LinkedMachine, Place, dial_from
-from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
+from maxq.harness.environments.machines.packet_filter import (
+    alias,
+    detours,
+    loss_ruleset,
+    ruleset,
+)
+from maxq.harness.environments.machines.proxies import Proxies, first_of
 from maxq.reference.records import some
 from maxq.reference.rpc import Dial
 
@@ -69,7 +76,12 @@ TRIALS = {
         loss_ruleset([Loss(source="some", block="198.18.0.16/28", percent=10)]),
         "nft_numgen",
     ),
+    Capability.DELAY: (
+        detours({"some": (alias(1), "198.18.0.16")}, {("some", 9): 9}),
+        "nft_redir",
+    ),
 }
+
 LOST = "the agent of the local environment ended, and the cluster with it"
 PASSED_ON = ("PATH", "PYTHONPATH")  # so that nodes find the same interpreter and packages
 SYSCTL = Path("/proc/sys")
@@ -135,14 +147,27 @@ class LocalEnvironment:
         folder: the machines' folders are made in it, and beside them their files of names.
         disks: machines have disks of their own, which can lose their power and fill up.
         clocks: machines have clocks of their own, which can be set off.
+        proxies: the ways between machines can be slow.
+        say: called with what `up` does that takes long.
     """
 
     name = "local"
 
-    def __init__(self, folder: Path, *, disks: bool = False, clocks: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        disks: bool = False,
+        clocks: bool = False,
+        proxies: bool = False,
+        say: Callable[[str], None] = quiet,
+    ) -> None:
         self._folder = folder.resolve()
         self._with_disks = disks
         self._library = wrong_clock.found() if clocks else None
+        self._with_proxies = proxies
+        self._proxies: Proxies | None = None
+        self._say = say
         self._disks: list[node_disk.OwnDisk] = []
         self._agent: AgentProcess | None = None
         self._machines: dict[str, LinkedMachine] = {}
@@ -158,6 +183,9 @@ class LocalEnvironment:
         check()
         if len(machines) > MACHINES_MAX:
             raise EnvironmentUnavailable(f"local holds at most {MACHINES_MAX} machines")
+        server = None
+        if self._with_proxies:
+            server = await asyncio.to_thread(toxiproxy_server.ensure, self._say)
         try:
             self._agent = AgentProcess()
             link = self._agent.link
@@ -170,6 +198,9 @@ class LocalEnvironment:
                 self._machines[spec.name] = await self._make(link, number, spec.name)
             if self._library is not None:
                 await next(iter(self._machines.values())).try_clock()
+            if server is not None:
+                self._proxies = Proxies(server)
+                await self._proxies.begin({self._machines[m.name]: m.ports for m in machines})
         except (EnvironmentLost, OSError) as error:
             agent = self._agent
             await self.down()
@@ -198,7 +229,10 @@ class LocalEnvironment:
         )
 
     async def lost(self) -> None:
-        await asyncio.shield(self._link().gone)
+        ended = [asyncio.ensure_future(asyncio.shield(self._link().gone))]
+        if self._proxies is not None:
+            ended.append(asyncio.ensure_future(self._proxies.lost()))
+        await first_of(ended)
         raise EnvironmentLost(LOST)
 
     def machine(self, name: str) -> LinkedMachine:
@@ -306,6 +340,9 @@ def lacking() -> dict[Capability, Lack]:
     no_clock = wrong_clock.lacking()
     if no_clock is not None:
         found[Capability.CLOCK] = no_clock
+    no_proxy = toxiproxy_server.lacking() or found.get(Capability.DELAY)
+    if no_proxy is not None:
+        found.update(dict.fromkeys(toxiproxy_server.NEEDED_BY, no_proxy))
     no_disk = node_disk.lacking()
     if no_disk is not None:
         found.update(dict.fromkeys(node_disk.NEEDED_BY, no_disk))

@@ -19,14 +19,18 @@ from maxq.harness.contracts.environment import (
     BLOCK,
     CLIENT_ADDRESS,
     OBSERVER_ADDRESS,
+    REAL_ONLY,
     Capability,
     ClockShown,
     Cut,
+    Delay,
     Dropped,
+    Echo,
     Lack,
     Loss,
     MachineSpec,
     Misread,
+    MissingCapability,
     Port,
     ProcessStatus,
     Written,
@@ -201,11 +205,27 @@ class SimulatedMachine:
             disk.remove(folder)
         return "written"
 
-    async def set_delay(self, delays: Mapping[str, int]) -> None:
-        self._machine.stack.delay({block: ms * 1_000_000 for block, ms in delays.items()})
+    async def set_delay(self, delays: Sequence[Delay]) -> None:
+        if any(delay.kb_s for delay in delays):
+            raise MissingCapability(f"simulated cannot do {Capability.BANDWIDTH.value}")
+        self._machine.stack.delay(delays)
 
-    async def delays(self) -> dict[str, int]:
-        return {block: ns // 1_000_000 for block, ns in self._machine.stack.delays_ns.items()}
+    async def delays(self) -> Sequence[Delay]:
+        return [rule.delay for rule in self._machine.stack.delays]
+
+    async def detour(self) -> None:
+        return None
+
+    async def echo(self, peer: str) -> Echo:
+        raise MissingCapability("simulated has no proxies")
+
+    @property
+    def dial(self) -> Dial:
+        return self._dial
+
+    async def _dial(self, factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Wired:
+        loop = cast(SimLoop, asyncio.get_running_loop())
+        return await self._machine.stack.dial(loop, factory, host, port, "")
 
     async def status(self, pid: int) -> ProcessStatus:
         process = self._processes[pid - 1]
@@ -246,9 +266,7 @@ class SimulatedMachine:
         return {loss.source: Dropped(loss.packets, loss.of) for loss in self._machine.stack.losses}
 
     async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
-        loop = cast(SimLoop, asyncio.get_running_loop())
-        dialled = self._machine.stack.dial(loop, asyncio.Protocol, host, port, "")
-        return await met(dialled, timeout_s)
+        return await met(self._dial(asyncio.Protocol, host, port), timeout_s)
 
     async def remove(self, path: str) -> None:
         self._machine.disk.remove(path)
@@ -296,7 +314,7 @@ class SimulatedEnvironment:
     """
 
     name = "simulated"
-    capabilities = frozenset(Capability)
+    capabilities = frozenset(Capability) - REAL_ONLY
 
     def __init__(self, world: World, *, mutant: str = "", oracle: Oracle | None = None) -> None:
         self._world = world

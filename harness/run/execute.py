@@ -17,6 +17,7 @@ from maxq.harness.cluster.deployment import Deployment
 from maxq.harness.contracts.cluster import Killable
 from maxq.harness.contracts.environment import (
     CLIENT_ADDRESS,
+    REAL_ONLY,
     SIMULATED_ONLY,
     Capability,
     Environment,
@@ -29,7 +30,7 @@ from maxq.harness.environments.attached.attached_containers import AttachedConta
 from maxq.harness.environments.disks import node_disk
 from maxq.harness.environments.docker import PYTHON, DockerEnvironment
 from maxq.harness.environments.local import LocalEnvironment
-from maxq.harness.environments.machines import wrong_clock
+from maxq.harness.environments.machines import toxiproxy_server, wrong_clock
 from maxq.harness.run.lifecycle import perform
 from maxq.harness.run.process.signals import interrupted, interruptible
 from maxq.harness.run.run_context import Progress, RunContext
@@ -173,7 +174,7 @@ def make_environment(
         script: whose acts may need more than the options say; None: none.
     """
     needs = needs_of_run(options, script)
-    clocks = Capability.CLOCK in needs
+    clocks, proxies = Capability.CLOCK in needs, Capability.DELAY in needs
     if (own := current().environments.get(options.environment)) is not None:
         return own.make(Needed(folder=folder, target=target, needs=needs, say=say))
     if options.environment == "docker":
@@ -184,10 +185,13 @@ def make_environment(
             shown=target.folders(),
             disks=options.own_disks,
             clocks=clocks,
+            proxies=proxies,
             needs=needs,
             say=say,
         )
-    return LocalEnvironment(folder, disks=options.own_disks, clocks=clocks)
+    return LocalEnvironment(
+        folder, disks=options.own_disks, clocks=clocks, proxies=proxies, say=say
+    )
 
 
 def needs_of_run(options: Options, script: Schedule | None = None) -> frozenset[Capability]:
@@ -208,21 +212,28 @@ def capabilities_of(environment: str) -> frozenset[Capability]:
     if (own := current().environments.get(environment)) is not None:
         return own.could
     every = frozenset(Capability)
-    return every if environment == "simulated" else every - SIMULATED_ONLY - lacking_here().keys()
+    if environment == "simulated":
+        return every - REAL_ONLY
+    return every - SIMULATED_ONLY - lacking_here().keys()
 
 
 def drawn_in(environment: str) -> frozenset[Capability]:
-    """What random schedules may need of an environment. On real machines wrong clocks are for those
-    alone who ask by name: nodes are started with a library for them."""
+    """What random schedules may need of an environment. On real machines wrong clocks and slow ways
+    are for those alone who ask by name: nodes are started with a library for the first, and behind
+    proxies for the others."""
     can = capabilities_of(environment)
-    return can if environment == "simulated" else can - {Capability.CLOCK}
+    return can if environment == "simulated" else can - {Capability.CLOCK, Capability.DELAY}
 
 
 def lacking_here() -> dict[Capability, Lack]:
-    """What no real environment can do on this machine, for want of root or of a library."""
-    disk, clock = node_disk.lacking(), wrong_clock.lacking()
-    found = dict.fromkeys(node_disk.NEEDED_BY, disk) if disk is not None else {}
-    return found | ({Capability.CLOCK: clock} if clock is not None else {})
+    """What no real environment can do on this machine, for want of root, of a library or of a
+    program."""
+    every = (
+        (node_disk.NEEDED_BY, node_disk.lacking()),
+        ((Capability.CLOCK,), wrong_clock.lacking()),
+        (toxiproxy_server.NEEDED_BY, toxiproxy_server.lacking()),
+    )
+    return {capability: lack for needing, lack in every if lack for capability in needing}
 
 
 def make_target(options: Options) -> Target:

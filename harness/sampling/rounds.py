@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from maxq.harness.contracts.environment import SIMULATED_ONLY
+from maxq.harness.contracts.environment import REAL_ONLY, SIMULATED_ONLY
 from maxq.harness.contracts.target import Node, plan
 from maxq.harness.sampling.late_topics import creations, late_loads
 from maxq.harness.schedule.format import (
@@ -78,7 +78,7 @@ def schedule_of(options: Options, patience: int) -> Schedule:
     quiet = (QUIET_S + CROWDED_S * (len(names) - 1)) * patience
     quiet = seconds(options.interval_ns) or quiet
     nodes, by_name = plan(options.topology), options.settings().by_name
-    lacks = () if options.environment == "simulated" else SIMULATED_ONLY
+    lacks = REAL_ONLY if options.environment == "simulated" else SIMULATED_ONLY
     acts: list[Act] = []
     if options.existing is not None:
         acts += in_turn(names, options, nodes, length, quiet)

@@ -16,14 +16,22 @@ Times are ns.
 import asyncio
 import errno
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from maxq.harness.contracts.draws import MILLION, Draws
-from maxq.harness.contracts.environment import Loss
+from maxq.harness.contracts.environment import Delay, Loss
 from maxq.harness.simulation.loop import Kernel, Scheduler, SimHandle, SimLoop
-from maxq.harness.simulation.stream import QUANTUM_NS, Address, Link, SimTransport, Verdict, join
+from maxq.harness.simulation.stream import (
+    QUANTUM_NS,
+    Address,
+    Link,
+    SimTransport,
+    Verdict,
+    join,
+    late_ns,
+)
 
 EPHEMERAL_PORT, EPHEMERAL_PORTS = 32_768, 28_000
 SYN_RETRY_NS = 1_000_000_000  # then twice as long each time
@@ -77,6 +85,27 @@ class LossRule(Block):
         return not lost
 
 
+class DelayRule(Block):
+    """How much longer packets from a source take. A jitter is drawn for the ms in which a packet is
+    sent and its length, as its latency is."""
+
+    def __init__(self, delay: Delay, draws: Draws) -> None:
+        super().__init__(delay.block)
+        self.delay = delay
+        self._ns, self._jitter_ns = delay.ms * 1_000_000, delay.jitter_ms * 1_000_000
+        self._draws = draws
+
+    def late_ns(self, now_ns: int, length: int) -> int:
+        """How much longer one takes that is sent now."""
+        if not self._jitter_ns:
+            return self._ns
+        drawn = self._draws.between(-self._jitter_ns, self._jitter_ns, now_ns // QUANTUM_NS, length)
+        return max(0, self._ns + drawn)
+
+
+Late = tuple[DelayRule, ...]  # all that concern a way
+
+
 class Stack:
     """The network side of a machine. It outlives the machine's processes."""
 
@@ -89,8 +118,7 @@ class Stack:
         self.losses: tuple[LossRule, ...] = ()
         self._powered = True
         self.listeners: dict[tuple[str, int], tuple[SimLoop, Factory]] = {}
-        self.delays_ns: dict[str, int] = {}  # by block of addresses
-        self._delays: tuple[tuple[Block, int], ...] = ()
+        self.delays: tuple[DelayRule, ...] = ()
         self._dials: dict[Address, int] = {}  # how many there were to each remote address
         self._ends: dict[SimTransport, None] = {}  # of connections that its kernel knows
 
@@ -132,15 +160,18 @@ class Stack:
             for loss in losses
         )
 
-    def delay(self, delays_ns: Mapping[str, int]) -> None:
-        """Packets from these blocks of addresses take so much longer, instead of what was so."""
+    def delay(self, delays: Iterable[Delay]) -> None:
+        """Packets take so much longer to this machine, instead of what was so."""
         self.network.version += 1
-        self.delays_ns = dict(delays_ns)
-        self._delays = tuple((Block(block), ns) for block, ns in delays_ns.items())
+        draws = self.network.draws.of("delay", self.name)
+        self.delays = tuple(DelayRule(delay, draws.of(delay.source)) for delay in delays)
 
-    def delay_ns(self, source: str) -> int:
-        """How much longer packets from an address take to this machine."""
-        return sum(ns for block, ns in self._delays if block.covers(source)) if self._delays else 0
+    def late(self, source: str, ports: tuple[int, int]) -> Late:
+        """What makes packets from an address late, of a connection between these ports."""
+        return tuple(
+            rule for rule in self.delays
+            if rule.covers(source) and any(map(rule.delay.concerns, ports))
+        )  # fmt: skip
 
     def hold(self, end: SimTransport) -> None:
         """Know a connection, until both its process and its kernel are done with it."""
@@ -261,10 +292,12 @@ class Network:
         owner = self.owners.get(address)
         return address if owner is None else owner.name
 
-    def delay_ns(self, source: str, target: str) -> int:
-        """How much longer than others packets take this way."""
-        receiver = self.owners.get(target)
-        return 0 if receiver is None else receiver.delay_ns(source)
+    def late(self, source: Address, target: Address) -> Late:
+        """What makes packets late on this way."""
+        receiver = self.owners.get(target[0])
+        if receiver is None or not receiver.delays:
+            return ()
+        return receiver.late(source[0], (source[1], target[1]))
 
     def add(self, name: str, address: str) -> Stack:
         self.version += 1
@@ -349,15 +382,16 @@ class Dialling:
         self._begun_ns = self._network.now_ns
         self._retries = 0
         self.future: asyncio.Future[tuple[SimTransport, Any]] = loop.create_future()
-        self._after_way(local[0], remote[0], self._arrive)
+        self._after_way(local, remote, self._arrive)
 
     def _after_way(
-        self, source: str, target: str, callback: Callable[..., object], *args: object
+        self, source: Address, target: Address, callback: Callable[..., object], *args: object
     ) -> int:
         """Run the callback after one way through the network; returns when that is."""
         network = self._network
-        way = network.link(source, target, self._remote[1])
-        took = way.latency_ns(network.now_ns, 0) + network.delay_ns(source, target)
+        way = network.link(source[0], target[0], self._remote[1])
+        took = way.latency_ns(network.now_ns, 0)
+        took += late_ns(network.late(source, target), network.now_ns, 0)
         network.at(network.now_ns + took, callback, *args)
         return network.now_ns + took
 
@@ -390,8 +424,7 @@ class Dialling:
 
     def _answer(self, callback: Callable[..., object], *args: object) -> int:
         """Interrupt the dialler with what the machine says; returns when that will be."""
-        there, here = self._remote[0], self._local[0]
-        return self._after_way(there, here, self._loop.interrupt, callback, *args)
+        return self._after_way(self._remote, self._local, self._loop.interrupt, callback, *args)
 
     def _failed(self, error: OSError) -> None:
         if not self.future.done():

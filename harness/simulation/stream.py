@@ -15,7 +15,7 @@ orphaned sockets.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 from maxq.harness.contracts.draws import Draws
@@ -190,6 +190,18 @@ class SimTransport(asyncio.Transport):
             self.loop.interrupt(self.end, error)
 
 
+class Lateness(Protocol):
+    """What makes packets late."""
+
+    def late_ns(self, now_ns: int, length: int) -> int:
+        """How much longer one takes that is sent now."""
+
+
+def late_ns(late: Sequence[Lateness], now_ns: int, length: int) -> int:
+    """How much longer a packet takes that all of them concern: as long as by the longest."""
+    return max((rule.late_ns(now_ns, length) for rule in late), default=0)
+
+
 class Ways(Protocol):
     """What a flow needs of the network (`maxq.harness.simulation.network.Network`)."""
 
@@ -205,8 +217,8 @@ class Ways(Protocol):
     def link(self, source: str, target: str, port: int) -> Link:
         """The way from an address to another."""
 
-    def delay_ns(self, source: str, target: str) -> int:
-        """How much longer than others packets take this way."""
+    def late(self, source: Address, target: Address) -> Sequence[Lateness]:
+        """What makes packets late on this way."""
 
     def lossy(self, source: str, target: str) -> bool:
         """Whether packets are lost this way."""
@@ -233,7 +245,8 @@ class Flow:
         self._retries = 0
         self._retrying: SimHandle | None = None
         self._clear = -1  # the version of the network in which the way is known to be free
-        self._delay_ns, self._delay_version = 0, -1
+        self._late: Sequence[Lateness] = ()
+        self._late_version = -1
 
     @property
     def idle(self) -> bool:
@@ -245,10 +258,12 @@ class Flow:
             return
         network, length = self._network, len(payload) if isinstance(payload, bytes) else 0
         bits = self._link.bits(network.now_ns, length)
-        if self._delay_version != network.version:
-            self._delay_version = network.version
-            self._delay_ns = network.delay_ns(self._source.local[0], self._source.remote[0])
-        arrives = network.now_ns + latency_of(bits) + self._delay_ns
+        if self._late_version != network.version:
+            self._late_version = network.version
+            self._late = network.late(self._source.local, self._source.remote)
+        arrives = network.now_ns + latency_of(bits)
+        if self._late:
+            arrives += late_ns(self._late, network.now_ns, length)
         # The upper half says whether the segment is merged or split, and where.
         if isinstance(payload, bytes):
             if (bits >> 40) & 0xFFF < MERGED_SHARE:

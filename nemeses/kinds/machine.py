@@ -6,7 +6,12 @@
                       file, below the store, of which a bit is read as another, and `bit`: which,
                       counted from its beginning; not drawn
     stop-disk-fault
-    start-delay       ms: so much longer packets take from all other machines of nodes
+    start-delay       packets between the node and others are late: ms (longer than else),
+                      jitter_ms (give or take so many, of `ms` at most), kb_s (no more than so many
+                      kB, 1,000 bytes, come in a second on each connection; not in the simulator);
+                      from: which others (`maxq.nemeses.peers`; the default: all); ways: ``in``
+                      (packets to the node, the default), ``out``, ``both``; ports: ``all`` (the
+                      default), ``ha``, ``raft``, ``remoting``
     stop-delay
     start-packet-loss percent (1 to 99) of the packets between the node and others are lost;
                       from: which others (`maxq.nemeses.peers`; the default: all);
@@ -33,6 +38,7 @@ from maxq.harness.contracts.cluster import (
     DiskBreaking,
     Lossy,
     Part,
+    Ports,
 )
 from maxq.harness.contracts.environment import Capability, Misread
 from maxq.nemeses.bag import Bag
@@ -44,11 +50,11 @@ from maxq.nemeses.stage import Stage, Told
 # What a heal is for (`Ailing.ailments`).
 CLOCK_AILS = frozenset({"clock"})
 DISK_AILS = frozenset({"slow-disk", "frozen-disk", "full-disk", "misreading-disk"})
-DELAY_AILS = frozenset({"delay"})
 STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader")
 OFFSET_MS_MAX = 100 * 365 * 24 * 3_600_000
 DRIFT_PPM_MAX = 500_000  # half a second each second
 LASTS_MS_MAX = 3_600_000
+DELAY_MAXIMA = {"ms": LASTS_MS_MAX, "jitter_ms": LASTS_MS_MAX, "kb_s": 10_000}
 HELD_S = 5.0
 LOSSY_S = 10.0  # so that TCP, which sends again after 0.2, 0.6, 1.4 and 3 s, may miss a heartbeat
 CLOCKS: tuple[dict[str, Any], ...] = (
@@ -59,7 +65,10 @@ LOSSES: tuple[dict[str, Any], ...] = (
     {"percent": 5}, {"percent": 20}, {"percent": 50}, {"percent": 50, "ways": "in"},
     {"percent": 50, "ways": "out"},
 )  # fmt: skip
-DELAYS: tuple[dict[str, Any], ...] = ({"ms": 50}, {"ms": 500}, {"ms": 2_000})
+DELAYS: tuple[dict[str, Any], ...] = (
+    {"ms": 50}, {"ms": 500}, {"ms": 2_000}, {"kb_s": 100},
+    {"ms": 200, "jitter_ms": 50, "kb_s": 1_000, "ways": "both"},
+)  # fmt: skip
 
 
 def _ailing(ailments: frozenset[str]) -> Callable[[Stage, Args], Fit]:
@@ -161,24 +170,53 @@ DISK = Kind(
     ),
     rounds=_rounds("start-disk-fault", "stop-disk-fault", DISKS),
 )  # fmt: skip
+
+
+async def _delay(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    peers = await peers_of(stage, args.get("from", REST))
+    delay = partial(
+        stage.cluster.offers(Delayable).delay,
+        ms=int(args.get("ms", 0)), jitter_ms=int(args.get("jitter_ms", 0)),
+        kb_s=int(args.get("kb_s", 0)), peers=peers, ways=args.get("ways", "in"),
+        ports=args.get("ports", "all"),
+    )  # fmt: skip
+    return await stage.each(delay, nodes)
+
+
+def _bounded_way(args: Args) -> frozenset[Capability]:
+    return frozenset({Capability.BANDWIDTH} if args.get("kb_s") else ())
+
+
+def _no_delay(args: Args, nodes: Sequence[str]) -> str:
+    for name, most in DELAY_MAXIMA.items():
+        value = args.get(name, 0)
+        if not isinstance(value, int) or not 0 <= value <= most:
+            return f"{name} {value!r:.50} is none of 0 to {most}"
+    if args.get("jitter_ms", 0) > args.get("ms", 0):
+        return f"jitter_ms {args['jitter_ms']} is more than ms {args.get('ms', 0)}"
+    for name, usual, known in (("ways", "in", Direction), ("ports", "all", Ports)):
+        value = args.get(name, usual)
+        if value not in get_args(known):
+            return f"{name} {value!r} is none of {', '.join(get_args(known))}"
+    return complaint("delayed", args.get("from", REST), nodes)
+
+
 DELAY = Kind(
     name="delay",
-    about="packets between a node and all others take up to 2 s longer",
+    about="packets between a node and all others are up to 2 s late, or few; on real machines if "
+    "named",
     acts=(
         ActKind(
-            f="start-delay", needs=frozenset({Capability.DELAY}),
-            complaint=_bounded(ms=LASTS_MS_MAX),
-            do=on_each(Delayable, lambda cluster, args: partial(
-                cluster.delay, ms=int(args.get("ms", 0))
-            )),
+            f="start-delay", needs=frozenset({Capability.DELAY}), do=_delay, complaint=_no_delay,
+            also=_bounded_way,
         ),
         ActKind(
             f="stop-delay", needs=frozenset({Capability.DELAY}), back=True,
-            fit=_ailing(DELAY_AILS),
+            fit=lambda stage, args: stage.cluster.offers(Delayable).delaying,
             do=on_each(Delayable, lambda cluster, args: cluster.stop_delay),
         ),
     ),
-    rounds=_rounds("start-delay", "stop-delay", DELAYS),
+    rounds=_rounds("start-delay", "stop-delay", DELAYS, also=_bounded_way),
     stand_in="loss",  # TCP makes a delay of it
 )  # fmt: skip
 

@@ -43,7 +43,7 @@ from maxq.harness.targets.rocketmq.releases import (
 from maxq.harness.targets.settings_files import why_left_out
 from maxq.histories.fault_facts import FAIL_STORE, REMOVE_BROKER
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
-from maxq.nemeses.kinds.machine import CLOCK
+from maxq.nemeses.kinds.machine import CLOCK, DELAY
 
 SEED_BITS = 32
 ALL = "all"  # every fault that the environment can do
@@ -376,10 +376,11 @@ def _possible(options: Options) -> Options:
 def every_fault(environment: str) -> list[str]:
     """What `all` means: what the environment can do and is not for those alone who ask by name. On
     real machines the loss of power is: it takes root, and brokers that sync before they answer. So
-    are wrong clocks: nodes are started with a library for them."""
+    are wrong clocks and slow ways: nodes are started with a library for the first, and behind
+    proxies for the others."""
     left_out = {*unasked(), NO_FAULT}
     if environment != SIMULATED:
-        left_out |= {*POWER_FAULTS, CLOCK.name}
+        left_out |= {*POWER_FAULTS, CLOCK.name, DELAY.name}
     can = capabilities_of(environment)
     return [name for name in fault_names() if name not in left_out and needs_of([name]) <= can]
 

@@ -19,7 +19,9 @@ from maxq.harness.contracts.environment import (
     CLIENT,
     ClockShown,
     Cut,
+    Delay,
     Dropped,
+    Echo,
     Loss,
     Misread,
     MissingCapability,
@@ -29,6 +31,7 @@ from maxq.harness.contracts.environment import (
 )
 from maxq.harness.environments.engine.client import Engine, EngineFailed, Standing
 from maxq.harness.environments.machines.machine import LinkedNetwork
+from maxq.reference.rpc import Dial
 
 LOG = "node.log"  # what its process wrote, in its folder
 LOG_LINES = 20_000
@@ -220,11 +223,21 @@ class ForeignMachine:
     async def clock(self, pid: int | None) -> ClockShown:
         self._refuse("read its clock")
 
-    async def set_delay(self, delays: Mapping[str, int]) -> None:
+    async def set_delay(self, delays: Sequence[Delay]) -> None:
         self._refuse("delay its packets")
 
-    async def delays(self) -> dict[str, int]:
-        return {}
+    async def delays(self) -> Sequence[Delay]:
+        return ()
+
+    async def detour(self) -> None:
+        return None
+
+    async def echo(self, peer: str) -> Echo:
+        self._refuse("delay its packets")
+
+    @property
+    def dial(self) -> Dial:
+        self._refuse("dial from it")
 
     async def set_address(self, address: str) -> None:
         self._refuse("change its address")

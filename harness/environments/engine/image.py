@@ -36,12 +36,14 @@ PUBLIC_BASE = (
     "debian:bookworm-slim@sha256:4724b8cc51e33e398f0e2e15e18d5ec2851ff0c2280647e1310bc1642182655d"
 )
 HOME_MADE_BASE = "maxq-base:bookworm"  # what docker/debootstrap-base makes
-NEEDS = ("msgspec",)  # of the reference, of the packages that are pinned
+# Of the packages that are pinned, what the reference needs, and what speaks to toxiproxy.
+NEEDS = ("msgspec", "toxiproxy-python", "future", "requests", "certifi", "charset-normalizer",
+         "idna", "urllib3")  # fmt: skip
 PYTHONS = ("3.11", "3.12", "3.13")  # of Debian releases that a base may be
 HELPER = ("__init__", "environments/__init__", "environments/machines/__init__",
           "environments/machines/container_agent", "environments/machines/packet_filter",
           "environments/machines/machine_agent", "environments/machines/rights",
-          "environments/machines/clock_reader")  # fmt: skip
+          "environments/machines/clock_reader", "environments/machines/toxics")  # fmt: skip
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 DOWNLOAD_TIMEOUT_S = 300
 HASH_LENGTH = 12

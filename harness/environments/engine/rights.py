@@ -16,7 +16,10 @@ PROCESSES_MAX = 2048  # of a container, threads counted; a broker in Java has so
 WRITABLE = {"/tmp": "rw,nosuid,nodev,exec,size=256m,mode=1777"}
 TO_BEGIN = frozenset({"NET_ADMIN"})
 NETWORK = frozenset(
-    {Capability.CUT, Capability.LOSS, Capability.CHANGE_ADDRESS, Capability.POWER_LOSS}
+    {
+        *(Capability.CUT, Capability.LOSS, Capability.CHANGE_ADDRESS, Capability.POWER_LOSS),
+        Capability.DELAY,
+    }
 )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -27,7 +28,10 @@ from maxq.harness.contracts.environment import (
     Capability,
     ClockShown,
     Cut,
+    Delay,
+    Detour,
     Dropped,
+    Echo,
     EnvironmentLost,
     Loss,
     Misread,
@@ -42,6 +46,10 @@ from maxq.harness.environments.machines.packet_filter import loss_ruleset, rules
 from maxq.harness.environments.machines.wrong_clock import SEEN_S, WrongClock
 from maxq.reference.rpc import Dial, Wired
 
+if TYPE_CHECKING:
+    from maxq.harness.environments.machines.proxies import Proxies
+
+T = TypeVar("T")
 ANY_ADDRESS = "0.0.0.0"
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
 # What a dial without an answer meets: no host has the address, or no way leads there.
@@ -49,7 +57,8 @@ NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT})
 FREEZE_TIMEOUT_S, DEATH_TIMEOUT_S = 5.0, 10.0
 CLOCK_FILE = "clock"  # in a machine's folder: how far its clock is off
 READER = "maxq.harness.environments.machines.clock_reader"
-READ_TIMEOUT_S, TRIAL_MS = 20.0, 3_600_000
+ASKED = "asked"  # in a machine's folder, with a number: what a program of ours says
+ASKED_TIMEOUT_S, TRIAL_MS = 20.0, 3_600_000
 AWAY_S = 1.0  # least time without power: peers meet silence, as of a machine that starts
 
 
@@ -120,7 +129,7 @@ class LinkedNetwork:
         return {source: Dropped(*counts) for source, counts in answer["lost"].items()}
 
     async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
-        sock = await socket_inside(self._link, self._name, ANY_ADDRESS)
+        sock = await socket_inside(self._link, self._name, ANY_ADDRESS, past=True)
         with sock:
             try:
                 async with asyncio.timeout(timeout_s):
@@ -174,7 +183,9 @@ class LinkedMachine(LinkedNetwork):
         self._own_name = place.hostname or name
         self._disk = disk
         self._clock = WrongClock(library, folder / CLOCK_FILE) if library else None
-        self._asked = 0  # how often its clock was read
+        self.proxies: Proxies | None = None  # on its ways, where a run has slow ones
+        self._asked = 0  # how often one of our programs was run on it
+        self.powerless = False  # from a loss of power until its proxies are back
         self._pids: list[int] = []
         write_hosts(hosts, {}, own_name=self._own_name)
 
@@ -227,6 +238,7 @@ class LinkedMachine(LinkedNetwork):
         disk = self._disk
         if disk is None:
             raise self._missing(Capability.POWER_LOSS, "its machines have no disks of their own")
+        self.powerless = True
         await self._link.ask("plug", name=self._name, up=False)
         try:
             try:
@@ -239,10 +251,13 @@ class LinkedMachine(LinkedNetwork):
             back = asyncio.get_running_loop().time() + AWAY_S
             lost = await asyncio.to_thread(disk.restart)
             await asyncio.sleep(max(0.0, back - asyncio.get_running_loop().time()))
-            return lost
         finally:
             with suppress(EnvironmentLost):
                 await self._link.ask("plug", name=self._name, up=True)
+        if self.proxies is not None:
+            await self.proxies.start(self._name)
+        self.powerless = False
+        return lost
 
     async def _all(
         self, signal: int, reached: Callable[[ProcessStatus], bool], timeout_s: float
@@ -268,25 +283,39 @@ class LinkedMachine(LinkedNetwork):
     async def clock(self, pid: int | None) -> ClockShown:
         """As the contract says: what a process says that is started for it."""
         self._own_clock()
+        try:
+            told = await self.told(_Read, READER, *([] if pid is None else [str(pid)]))
+        except OSError as error:
+            raise OSError(f"the clock of {self._name} cannot be read: {error}") from None
+        return ClockShown(told.ahead_ns / 1e6, told.follows)
+
+    async def told(
+        self, told: type[T], module: str, *arguments: str, timeout_s: float = ASKED_TIMEOUT_S
+    ) -> T:
+        """What a module of ours says that is run on the machine.
+
+        Raises:
+            OSError: it says something else, or nothing in time.
+        """
         self._asked += 1
-        path = self._folder / f"{CLOCK_FILE}.{self._asked}"
-        argv = [self._place.python, "-m", READER, *([] if pid is None else [str(pid)])]
-        reader = (await self.spawn(argv, log=path.name)).pid
+        path = self._folder / f"{ASKED}.{self._asked}"
+        argv = [self._place.python, "-m", module, *arguments]
+        asked = (await self.spawn(argv, log=path.name)).pid
 
-        async def read() -> bool:
-            return (await self.status(reader)).code is not None
+        async def ended() -> bool:
+            return (await self.status(asked)).code is not None
 
-        ended = await until(read, READ_TIMEOUT_S)
-        self._pids.remove(reader)
-        said = path.read_bytes()
+        in_time = await until(ended, timeout_s)
+        if not in_time:
+            await self.signal(asked, signals.SIGKILL)
+        self._pids.remove(asked)
+        lines = path.read_text(errors="replace").strip().splitlines()
         path.unlink()
         try:
-            told = msgspec.json.decode(said, type=_Read)
+            return msgspec.json.decode(lines[-1] if lines else "", type=told)
         except msgspec.DecodeError:
-            words = said.decode(errors="replace").strip().splitlines()[-1:]
-            why = words[0] if words else f"{'nothing' if ended else 'no end'} of its reader"
-            raise OSError(f"the clock of {self._name} cannot be read: {why}") from None
-        return ClockShown(told.ahead_ns / 1e6, told.follows)
+            nothing = "it says nothing" if in_time else f"no end of it after {timeout_s:.0f} s"
+            raise OSError(lines[-1] if lines else nothing) from None
 
     async def try_clock(self) -> None:
         """Find out that it can be set off.
@@ -329,11 +358,35 @@ class LinkedMachine(LinkedNetwork):
     async def try_disk(self, *, timeout_s: float) -> Written:
         raise self._missing(Capability.DISK, "its machines share one disk")
 
-    async def set_delay(self, delays: Mapping[str, int]) -> None:
-        raise self._missing(Capability.DELAY, "its machines share one kernel's queues")
+    async def set_delay(self, delays: Sequence[Delay]) -> None:
+        await self._own_proxies().set(self._name, delays)
 
-    async def delays(self) -> dict[str, int]:
-        raise self._missing(Capability.DELAY, "its machines share one kernel's queues")
+    async def delays(self) -> Sequence[Delay]:
+        return self._own_proxies().delays(self._name)
+
+    async def detour(self) -> Detour:
+        return await self._own_proxies().detour(self._name)
+
+    async def echo(self, peer: str) -> Echo:
+        return await self._own_proxies().echo(self._name, peer)
+
+    def _own_proxies(self) -> "Proxies":
+        if self.proxies is None:
+            raise self._missing(Capability.DELAY, "no proxies are on the ways of its machines")
+        return self.proxies
+
+    @property
+    def dial(self) -> Dial:
+        return dial_from(lambda: self._link, ANY_ADDRESS, self._name)
+
+    async def lead(self, ruleset: str) -> None:
+        """Let these detours be the machine's."""
+        await self._link.ask("detours", name=self._name, ruleset=ruleset)
+
+    async def redirected(self) -> dict[str, int]:
+        """How many connections its detours have led."""
+        answer, _ = await self._link.ask("redirected", name=self._name)
+        return answer
 
     def _missing(self, what: Capability, why: str) -> MissingCapability:
         return MissingCapability(f"{self._place.environment} cannot do {what.value}: {why}")
@@ -351,6 +404,8 @@ class LinkedMachine(LinkedNetwork):
             add=[f"{address}/{prefix}"],
         )
         self._address = address
+        if self.proxies is not None:
+            await self.proxies.lead()
 
     async def set_hosts(self, hosts: Mapping[str, str]) -> None:
         write_hosts(self._hosts, hosts, own_name=self._own_name)
@@ -442,9 +497,12 @@ def write_hosts(path: Path, hosts: Mapping[str, str], *, own_name: str) -> None:
         os.close(fd)
 
 
-async def socket_inside(link: Link, machine: str, source: str) -> socket.socket:
-    """A TCP socket made on a machine, bound to one of its addresses; it does not block."""
-    _, fd = await link.ask("socket", name=machine, source=source)
+async def socket_inside(
+    link: Link, machine: str, source: str, *, past: bool = False
+) -> socket.socket:
+    """A TCP socket made on a machine, bound to one of its addresses; it does not block. With `past`
+    its connections go through no proxy of the machine."""
+    _, fd = await link.ask("socket", name=machine, source=source, past=past)
     sock = socket.socket(fileno=fd)
     sock.setblocking(False)
     return sock

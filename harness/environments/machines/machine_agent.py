@@ -72,6 +72,7 @@ class Agent:
         self._home = home
         self.nets: dict[str, Net] = {}
         self.spaces: dict[str, int] = {}  # namespaces of mounts, of machines that have their own
+        self._detoured: set[str] = set()  # machines whose connections go through proxies
         self._ended: dict[int, int] = {}
         self._children: set[int] = set()
 
@@ -86,6 +87,8 @@ class Agent:
             "address": self.address,
             "filter": self.filter,
             "caught": self.caught,
+            "detours": self.detours,
+            "redirected": self.redirected,
             "space": self.space,
             "plug": self.plug,
             "forget": self.forget,
@@ -164,14 +167,19 @@ class Agent:
             return {"argv": [word.decode(errors="replace") for word in words[:-1]]}
         return {"argv": []}
 
-    def socket(self, name: str, source: str) -> tuple[dict[str, Any], socket.socket]:
-        """Make a TCP socket on a machine, bound to one of its addresses."""
+    def socket(
+        self, name: str, source: str, past: bool = False
+    ) -> tuple[dict[str, Any], socket.socket]:
+        """Make a TCP socket on a machine, bound to one of its addresses. With `past` what is sent
+        goes past the machine's proxies, where it has some."""
         self.nets[name].enter()
         try:
             made = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         finally:
             self._home.enter()
         try:
+            if past and name in self._detoured:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, packet_filter.PAST)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             made.setsockopt(socket.IPPROTO_IP, socket.IP_BIND_ADDRESS_NO_PORT, 1)
             made.bind((source, 0))
@@ -187,6 +195,7 @@ class Agent:
             run("ip", "addr", "del", address, "dev", DEVICE, inside=self.nets[name])
         for address in add:
             run("ip", "addr", "add", address, "dev", DEVICE, inside=self.nets[name])
+        self._show_way(name)
         return {}
 
     def filter(self, name: str, ruleset: str) -> dict[str, Any]:
@@ -199,6 +208,24 @@ class Agent:
         listing = run("nft", "-j", "list", "ruleset", "inet", inside=self.nets[name])
         return {"cut": packet_filter.caught(listing), "lost": packet_filter.lost(listing)}
 
+    def detours(self, name: str, ruleset: str) -> dict[str, Any]:
+        """Lead a machine's connections through proxies of it."""
+        self._detoured.add(name)
+        self._show_way(name)
+        run("nft", "-f", "-", inside=self.nets[name], text=ruleset)
+        return {}
+
+    def redirected(self, name: str) -> dict[str, Any]:
+        """How many connections a machine's detours have led."""
+        listing = run("nft", "-j", "list", "counters", inside=self.nets[name])
+        return packet_filter.redirected(listing)
+
+    def _show_way(self, name: str) -> None:
+        """Aliases need a route, which goes with the last address and with the cable."""
+        if name in self._detoured:
+            words = ("replace", f"{packet_filter.ALIASES}.0/24", "dev", DEVICE)
+            run("ip", "route", *words, inside=self.nets[name])
+
     def space(self, name: str) -> tuple[dict[str, Any], FileIO]:
         """Hand out a machine's namespace of mounts."""
         return {}, FileIO(os.dup(self.spaces[name]))
@@ -206,6 +233,8 @@ class Agent:
     def plug(self, name: str, up: bool) -> dict[str, Any]:
         """Take a machine's cable out, or put it in: without it nothing comes and nothing leaves."""
         run("ip", "link", "set", DEVICE, "up" if up else "down", inside=self.nets[name])
+        if up:
+            self._show_way(name)
         return {}
 
     def forget(self, name: str) -> dict[str, Any]:

@@ -1,11 +1,18 @@
-"""Cuts and losses as nftables rules: text that replaces a machine's rules, and what they caught.
+"""Cuts, losses and detours as nftables rules: text that replaces a machine's, and what they caught.
 
-Two tables, each with one chain on the input hook, so that a machine can lose what it is sent while
-what it sends still leaves: `maxq` has the cuts, `maxq_loss` the losses, so that one changes without
-the other. Cuts come first: a loss sees what no cut has caught. A ruleset replaces its table in one
+Cuts and losses are two tables, each with one chain on the input hook, so that a machine can lose
+what it is sent while what it sends still leaves: `maxq` has the cuts, `maxq_loss` the losses, so
+that one changes without the other. Cuts come first: a loss sees what no cut has caught. A ruleset replaces its table in one
 transaction: no packet meets half of it, and counters begin at zero. nftables and not iptables,
 because an ordinary user's namespace may not take the lock file of iptables; its `numgen` and not
-the queue discipline netem, which many kernels of containers lack. Pure: text in, text out.
+the queue discipline netem, which many kernels of containers lack.
+
+Detours are the third table: where a run has slow ways, each machine's own connections to ports of
+others go to proxies of it (`maxq.harness.environments.machines.proxies`). A proxy reaches the other
+machine at an alias, a documentation address (RFC 5737) that never leaves the machine, so that what
+it connects to is not led back to it; packets with `PAST` take no detour. What replaces these rules
+leaves the chain, or established connections would lose their way, and the counters.
+Pure: text in, text out.
 
 Rules for those who edit it: this module also runs inside containers, so it imports nothing but the
 standard library at run time.
@@ -13,7 +20,7 @@ standard library at run time.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +28,9 @@ if TYPE_CHECKING:
 
 TABLE, LOSS_TABLE = "maxq", "maxq_loss"
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")  # of a source: it becomes the comment of its rules
+DETOURS, CHAIN = "maxq_links", "output"
+ALIASES = "192.0.2"  # of 192.0.2.0/24, by the number of a machine
+PAST = 0x6D617871  # the mark of packets that go straight
 BLOCK = re.compile(r"[0-9.]{7,15}(/[0-9]{1,2})?")
 
 
@@ -86,6 +96,52 @@ def _loss_rule(loss: "Loss") -> str:
     if not 1 <= loss.percent <= 99:
         raise ValueError(f"a loss's share is none of 1 to 99 percent: {loss.percent}")
     return f"{source} counter numgen random mod 100 < {loss.percent} counter drop {comment}"
+
+
+def alias(number: int) -> str:
+    """The alias of the machine of a number, 1 to 255."""
+    return f"{ALIASES}.{number}"
+
+
+def detours(
+    addresses: Mapping[str, tuple[str, str]], listeners: Mapping[tuple[str, int], int]
+) -> str:
+    """What `nft -f -` must read to have these detours and no others.
+
+    Args:
+        addresses: by name, of the other machines: the alias and the address of each.
+        listeners: at which port here a proxy listens, by name and port of a machine.
+
+    Raises:
+        ValueError: a name that is none.
+    """
+    table = f"ip {DETOURS}"
+    lines = [
+        f"add table {table}",
+        f"add chain {table} {CHAIN} {{ type nat hook output priority -100; policy accept; }}",
+        f"flush chain {table} {CHAIN}",
+        f"add rule {table} {CHAIN} meta mark {PAST} accept",
+    ]
+    for nick, address in addresses.values():
+        lines.append(f"add rule {table} {CHAIN} ip daddr {nick} dnat to {address}")
+    for (name, port), here in listeners.items():
+        if NAME.fullmatch(name) is None:
+            raise ValueError(f"a detour's end is no name of a machine: {name!r}")
+        counter, address = f"to-{name}.{port}", addresses[name][1]
+        lines.append(f"add counter {table} {counter}")
+        lines.append(f"add rule {table} {CHAIN} ip daddr {address} tcp dport {port} "
+                     f"counter name {counter} redirect to :{here}")  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def redirected(listing: str) -> dict[str, int]:
+    """How many connections each detour has led, as ``name.port``, from ``nft -j list counters``."""
+    counters = (item.get("counter", {}) for item in json.loads(listing)["nftables"])
+    return {
+        counter["name"].removeprefix("to-"): counter["packets"]
+        for counter in counters
+        if counter.get("table") == DETOURS
+    }
 
 
 NOTHING = ruleset(()) + loss_ruleset(())  # takes both tables out

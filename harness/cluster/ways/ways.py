@@ -1,8 +1,8 @@
 """The ways between machines of a run: what probes meet on them, what makes them slow, and lossy.
 
 Other faults must know of slow and lossy ways: a probe that is late, or that meets nothing by
-chance, says nothing of a cut. Which packets are lost is remembered here, of each node that loses
-some; delays are asked of the machines. Units: seconds, unless a name says otherwise.
+chance, says nothing of a cut. Which packets are lost or late is remembered here, of each node of
+which some are. Units: seconds, unless a name says otherwise.
 """
 
 import asyncio
@@ -12,28 +12,51 @@ import msgspec
 
 from maxq.harness.client.probes import met
 from maxq.harness.cluster.processes import Nodes
-from maxq.harness.contracts.cluster import Direction, Grudge
-from maxq.harness.contracts.environment import CLIENT, Capability, Environment, Port
+from maxq.harness.contracts.cluster import Direction, Grudge, Ports
+from maxq.harness.contracts.environment import CLIENT, Delay, Environment, Port
 from maxq.reference.rpc import split_address
 
 Met = dict[str, dict[str, Port]]  # destination -> source -> what its probe met
 Way = tuple[str, str]  # destination, source
 
 
-class Losing(msgspec.Struct, frozen=True):
-    """A node between which and its `peers` so many `percent` of the packets are lost: of those to
-    the node (``in``), of those from it (``out``), or ``both``."""
+class Impaired(msgspec.Struct, frozen=True):
+    """A node of which packets from its `peers` are impaired (``in``), those to them (``out``), or
+    ``both``."""
 
     peers: tuple[str, ...]
-    percent: int
     ways: Direction
 
     def directions(self, node: str) -> tuple[list[Way], list[Way]]:
-        """The ways to the node on which packets are lost, and those from it."""
+        """The ways to the node that are, and those from it."""
         return (
             [(node, peer) for peer in self.peers if self.ways != "out"],
             [(peer, node) for peer in self.peers if self.ways != "in"],
         )
+
+
+class Losing(Impaired, frozen=True):
+    """So many `percent` of them are lost."""
+
+    percent: int
+
+
+class Delaying(Impaired, frozen=True):
+    """They are late, and bounded, as `Delay` says, on connections to these ports."""
+
+    ms: int
+    jitter_ms: int
+    kb_s: int
+    ports: Ports
+
+    @property
+    def least_ms(self) -> int:
+        """How late every packet is at least."""
+        return self.ms - self.jitter_ms
+
+    @property
+    def most_ms(self) -> int:
+        return self.ms + self.jitter_ms
 
 
 class Ways:
@@ -47,7 +70,8 @@ class Ways:
     def __init__(self, environment: Environment, nodes: Nodes) -> None:
         self._environment = environment
         self._nodes = nodes
-        self.losing: dict[str, Losing] = {}  # by node
+        self.losing: dict[str, Losing] = {}  # this and the next by node
+        self.delaying: dict[str, Delaying] = {}
 
     # Losses.
 
@@ -73,12 +97,48 @@ class Ways:
 
     # Delays.
 
-    async def slowness(self, names: Iterable[str]) -> float:
+    def delays_at(self, to: str) -> list[Delay]:
+        """Whose packets to a machine are late."""
+        return [
+            Delay(
+                source,
+                self._nodes.machine(source).block,
+                delaying.ms,
+                delaying.jitter_ms,
+                delaying.kb_s,
+                ports,
+            )
+            for node, delaying in self.delaying.items()
+            for every in delaying.directions(node)
+            for target, source in every
+            if target == to and (ports := self.ports(delaying.ports, to, source)) is not None
+        ]  # fmt: skip
+
+    def ports(self, kind: Ports, one: str, other: str) -> tuple[int, ...] | None:
+        """The ports of a kind at which two machines are connected: none where all are meant, and
+        None where there are none."""
+        if kind == "all":
+            return ()
+        ends = [self._nodes.listening(one), self._nodes.listening(other)]
+        agreeing = all("raft" in end for end in ends)
+        if kind == "raft" and not agreeing:
+            return None
+        found = frozenset[int]().union(*(end.get(kind, frozenset()) for end in ends))
+        if kind == "remoting" and agreeing:
+            found = found.difference(*(end["raft"] for end in ends))
+        return tuple(sorted(found)) or None
+
+    @property
+    def narrowest(self) -> int:
+        """The least bandwidth that any way has now, in kB/s; 0: none is bounded."""
+        return min((d.kb_s for d in self.delaying.values() if d.kb_s), default=0)
+
+    def slowness(self, names: Iterable[str]) -> float:
         """How long an answer between two of them may be on its way by delays."""
-        if Capability.DELAY not in self._environment.capabilities:
-            return 0.0
-        machines = [self._nodes.machine(name) for name in sorted(set(names) - {CLIENT})]
-        delays = [max((await machine.delays()).values(), default=0) for machine in machines]
+        machines = sorted(set(names) - {CLIENT})
+        delays = [
+            max((d.ms + d.jitter_ms for d in self.delays_at(name)), default=0) for name in machines
+        ]
         return sum(sorted(delays)[-2:]) / 1000
 
     # Probes.

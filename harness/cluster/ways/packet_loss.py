@@ -12,7 +12,7 @@ from typing import Any
 
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, until
 from maxq.harness.cluster.processes import Nodes
-from maxq.harness.cluster.ways import Losing, Way, Ways
+from maxq.harness.cluster.ways.ways import Losing, Way, Ways
 from maxq.harness.contracts.cluster import Direction, Grudge, Proof
 from maxq.harness.contracts.environment import Dropped, Loss
 
@@ -45,7 +45,7 @@ class Losses:
         if not others:
             return Proof(False, {"reason": "no other node was named"})
         before = _all_ways(node, self._ways.losing.get(node))
-        wanted = self._ways.losing[node] = Losing(others, percent, ways)
+        wanted = self._ways.losing[node] = Losing(others, ways, percent)
         lossy = _all_ways(node, wanted)
         await self._install([*before, *lossy])
         free = await self._uncut(lossy)
@@ -72,7 +72,7 @@ class Losses:
         last = await self._counted(ended)
         await self._install(ended)
         free = _grudge(await self._sound(ended))
-        slow_s = await self._ways.slowness({*free, *set().union(*free.values())})
+        slow_s = self._ways.slowness({*free, *set().union(*free.values())})
         seen: dict[str, Any] = {"dropped": _seen(node, last)}
 
         async def whole() -> bool:
