@@ -49,6 +49,7 @@ class FakeCluster:
         self.moves: dict[str, int] = {}
         self.ended: dict[str, int] = {}  # by themselves, with their codes
         self.sick: dict[str, set[str]] = {}
+        self.slow: set[str] = set()
         self.absent: set[str] = set()  # files that no store has
         self.away: set[str] = set()  # removed from their containers
         self.damaged: set[str] = set()  # stores that their nodes refuse
@@ -228,12 +229,15 @@ class FakeCluster:
         self.sick[node].discard("filled")
         return self._proof("free_disk", node)
 
-    async def delay(self, node: str, *, ms: int) -> Proof:
-        self.sick.setdefault(node, set()).add("delay")
-        return self._proof("delay", node, ms=ms)
+    def delaying(self, node: str) -> bool:
+        return node in self.slow
+
+    async def delay(self, node: str, **how: Any) -> Proof:
+        self.slow.add(node)
+        return self._proof("delay", node, **how)
 
     async def stop_delay(self, node: str) -> Proof:
-        self.sick[node].discard("delay")
+        self.slow.discard(node)
         return self._proof("stop_delay", node)
 
     def losing(self, node: str) -> bool:

@@ -20,7 +20,7 @@ from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.cluster.ways.ways import Delaying, Way, Ways
 from maxq.harness.contracts.cluster import Direction, Ports, Proof
-from maxq.harness.contracts.environment import Detour, Port, Role
+from maxq.harness.contracts.environment import Detour, Echo, Port, Role
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import split_address
 from maxq.reference.wire.codes import RequestCode
@@ -113,12 +113,13 @@ class Delays:
     async def _install(self, ways: Iterable[Way]) -> bool:
         """Let the machines at the ends of these ways take late what all delays together say;
         whether they say that they do."""
-        holds = True
-        for to in dict.fromkeys(to for to, _ in ways):
-            wanted, machine = self._ways.delays_at(to), self._nodes.machine(to)
-            await machine.set_delay(wanted)
-            holds = list(await machine.delays()) == wanted and holds
-        return holds
+        wanted = {to: self._ways.delays_at(to) for to, _ in ways}
+        async with asyncio.TaskGroup() as group:
+            for to, delays in wanted.items():
+                group.create_task(self._nodes.machine(to).set_delay(delays))
+        return all(
+            [list(await self._nodes.machine(to).delays()) == of for to, of in wanted.items()]
+        )
 
     def _free(self, way: Way) -> bool:
         to, source = way
@@ -187,22 +188,27 @@ class Delays:
             return not detour.straight and detour.redirected > 0
 
         holds = await until(led, PROXIED_S)
-        echoes = [
-            (end, await self._nodes.machine(end).echo(to if end == source else source))
-            for to, source in (late[0], late[-1])
-            for end in (to, source)
-        ]
-        seen["echo_ms"] = {end: round(echo.ms, 1) for end, echo in echoes}
-        rates = {end: round(echo.kb_s, 1) for end, echo in echoes if echo.kb_s is not None}
+        echoes = await self._echoes(late[0])
+        seen["echo_ms"] = {end: round(echo.ms, 1) for end, echo in echoes.items()}
+        rates = {end: round(e.kb_s, 1) for end, e in echoes.items() if e.kb_s is not None}
         if rates:
             seen["echo_kb_s"] = rates
         narrowest = self._ways.narrowest
         narrow = all(
             narrowest * (1 - SHARE) <= rate <= wanted.kb_s * (1 + SHARE) for rate in rates.values()
         )
-        slow = all(echo.ms >= wanted.least_ms - EARLY_MS for _, echo in echoes)
+        slow = all(echo.ms >= wanted.least_ms - EARLY_MS for echo in echoes.values())
         seen["not_late"] = NOT_LATE
         return holds and slow and (not wanted.kb_s or (bool(rates) and narrow))
+
+    async def _echoes(self, way: Way) -> dict[str, Echo]:
+        """What proxies do that have the delays of those at both ends of a way."""
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                end: group.create_task(self._nodes.machine(end).echo(other))
+                for end, other in (way, way[::-1])
+            }
+        return {end: task.result() for end, task in tasks.items()}
 
     async def _late(self, wanted: Delaying, late: Sequence[Way], seen: dict[str, Any]) -> bool:
         """Whether brokers answer late, where their ports are concerned."""

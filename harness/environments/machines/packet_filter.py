@@ -2,10 +2,10 @@
 
 Cuts and losses are two tables, each with one chain on the input hook, so that a machine can lose
 what it is sent while what it sends still leaves: `maxq` has the cuts, `maxq_loss` the losses, so
-that one changes without the other. Cuts come first: a loss sees what no cut has caught. A ruleset replaces its table in one
-transaction: no packet meets half of it, and counters begin at zero. nftables and not iptables,
-because an ordinary user's namespace may not take the lock file of iptables; its `numgen` and not
-the queue discipline netem, which many kernels of containers lack.
+that one changes without the other. Cuts come first: a loss sees what no cut has caught. A ruleset
+replaces its table in one transaction: no packet meets half of it, and counters begin at zero.
+nftables and not iptables, because an ordinary user's namespace may not take the lock file of
+iptables; its `numgen` and not the queue discipline netem, which many kernels of containers lack.
 
 Detours are the third table: where a run has slow ways, each machine's own connections to ports of
 others go to proxies of it (`maxq.harness.environments.machines.proxies`). A proxy reaches the other

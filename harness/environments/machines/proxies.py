@@ -46,6 +46,7 @@ class _Server(msgspec.Struct):
     pid: int = 0
     listeners: dict[tuple[str, int], int] = {}
     toxics: Toxics = {}
+    alone: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)  # who asks for others
 
 
 class Proxies:
@@ -145,9 +146,9 @@ class Proxies:
         """Have the toxics that delays ask for."""
 
         async def put(name: str) -> None:
-            server, wanted = self._servers[name], self.wanted(name)
-            if server.toxics != wanted:
-                async with self._slots:
+            server = self._servers[name]
+            async with server.alone, self._slots:
+                if server.toxics != (wanted := self.wanted(name)):
                     server.toxics = await self._ask(server, Toxics, "set", wanted)
 
         await asyncio.gather(*map(put, names))

@@ -35,8 +35,8 @@ HOST, PORT = "127.0.0.1", 8474  # of the server's API, in the machine's own netw
 LIFE_S = 60  # after which a process ends by an alarm, whatever it waits for
 READY_S, LOOK_S = 10.0, 0.02
 TWIN = "twin"
-ECHOES = 5
-TRIAL_S = 2.0  # that data of a bounded proxy take
+ECHOES = 3
+TRIAL_S = 1.5  # that data of a bounded proxy take
 PIECE = 65_536
 Toxic = dict[str, Any]
 

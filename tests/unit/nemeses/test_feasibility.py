@@ -1,11 +1,13 @@
 """What an environment or a cluster does not allow is refused by name, before a run begins."""
 
+import re
 from typing import Any
 
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
 from maxq.harness.contracts.environment import (
+    REAL_ONLY,
     SIMULATED_ONLY,
     Capability,
     Lack,
@@ -26,6 +28,10 @@ class Weak:
 
     def lacking(self) -> dict[Capability, str]:
         return {Capability.POWER_LOSS: "no disk of its own"}
+
+
+class Able(Weak):
+    capabilities = frozenset(Capability)
 
 
 def checked(*acts: Act) -> None:
@@ -95,9 +101,6 @@ def test_a_cut_that_nobody_can_make_is_refused(args: dict[str, Any], said: str) 
     ],
 )
 def test_a_loss_that_cannot_be_is_refused(args: dict[str, Any], said: str) -> None:
-    class Able(Weak):
-        capabilities = frozenset(Capability)
-
     environment: Any = Able()
     act = Act(id="l", f="start-packet-loss", who=Who(part="master"), args=args)
     with pytest.raises(ScheduleError, match=said):
@@ -108,24 +111,27 @@ def test_a_loss_that_cannot_be_is_refused(args: dict[str, Any], said: str) -> No
     "args", [{"misread": "commitlog/0"}, {"bit": 3}, {"misread": "f", "bit": -1}]
 )
 def test_a_misread_bit_that_cannot_be_is_refused(args: dict[str, Any]) -> None:
-    class Able(Weak):
-        capabilities = frozenset(Capability)
-
     environment: Any = Able()
     act = Act(id="d", f="start-disk-fault", who=Who(part="master"), args=args)
     with pytest.raises(ScheduleError, match="d: misread needs the path of a file and a bit of it"):
         check(Schedule(acts=(act,)), FakeCluster(TRIO), environment)
 
 
+class Simulated(Weak):
+    name = "simulated"
+    capabilities = frozenset(Capability) - REAL_ONLY
+
+
 REAL = frozenset(Capability) - SIMULATED_ONLY
+PROMPT = REAL - {Capability.DELAY}  # where no proxy can be had
 
 
 @pytest.mark.parametrize(
     ("names", "can", "instead"),
     [
-        (["delay", "kill", "none"], REAL, {"delay": "loss"}),
-        (["delay", "loss"], REAL - {Capability.LOSS}, {"delay": "partition", "loss": "partition"}),
-        (["power-then-delay"], REAL - {Capability.POWER_LOSS},
+        (["delay", "kill", "none"], PROMPT, {"delay": "loss"}),
+        (["delay", "loss"], PROMPT - {Capability.LOSS}, {"delay": "partition", "loss": "partition"}),
+        (["power-then-delay"], PROMPT - {Capability.POWER_LOSS},
          {"power-then-delay": "kill-then-loss"}),
         (["power", "delay", "loss"], frozenset(Capability), {}),
         (["clock", "disk"], REAL, {}),
@@ -146,12 +152,48 @@ def test_a_row_of_stand_ins_ends(name: str) -> None:
     assert len(set(row)) == len(row)
 
 
-@pytest.mark.parametrize(("f", "lacks"), [("start-disk-fault", "disk"), ("start-delay", "delay")])
+@pytest.mark.parametrize(
+    ("f", "lacks"), [("start-disk-fault", "disk"), ("bump-clock", "clock-drift")]
+)
 def test_real_machines_of_this_computer_lack_some(f: str, lacks: str) -> None:
     environment = LocalEnvironment.__new__(LocalEnvironment)
-    script = Schedule(acts=(Act(id="a", f=f, who=Who(part="master")),))
+    args = {"drift_ppm": 1} if f == "bump-clock" else {}
+    script = Schedule(acts=(Act(id="a", f=f, who=Who(part="master"), args=args),))
     with pytest.raises(MissingCapability, match=f"local cannot do {lacks}.*a .{f}."):
         check(script, FakeCluster(TRIO), environment)
+
+
+@pytest.mark.parametrize(
+    ("args", "wrong"),
+    [
+        ({"ms": -1}, "ms -1 is none of 0 to 3600000"),
+        ({"ms": 5, "jitter_ms": 6}, "jitter_ms 6 is more than ms 5"),
+        ({"kb_s": 10_001}, "kb_s 10001 is none of 0 to 10000"),
+        ({"ms": 5, "ways": "up"}, "ways 'up' is none of both, in, out"),
+        ({"ms": 5, "ports": "10912"}, "ports '10912' is none of all, ha, raft, remoting"),
+        ({"ms": 5, "from": ["x"]}, "delayed from 'x', which is no node"),
+    ],
+)
+def test_a_delay_that_can_never_be_is_refused(args: dict[str, Any], wrong: str) -> None:
+    act = Act(id="d", f="start-delay", who=Who(part="master"), args=args)
+    able: Any = Able()
+    with pytest.raises(ScheduleError, match=f"d: {wrong}"):
+        check(Schedule(acts=(act,)), FakeCluster(TRIO), able)
+
+
+def test_a_bandwidth_is_for_real_machines_and_a_delay_is_not() -> None:
+    simulated: Any = Simulated()
+    narrow, late = (
+        Schedule(acts=(Act(id="a", f="start-delay", who=Who(part="master"), args=args),))
+        for args in ({"kb_s": 100}, {"ms": 5, "jitter_ms": 5, "ways": "both", "ports": "ha"})
+    )
+    want = (
+        "simulated cannot do bandwidth, which act a (start-delay) needs: kb_s is for real "
+        "machines, the simulated network has no capacity"
+    )
+    with pytest.raises(MissingCapability, match=re.escape(want)):
+        check(narrow, FakeCluster(TRIO), simulated)
+    check(late, FakeCluster(TRIO), simulated)
 
 
 class Stepping(Weak):

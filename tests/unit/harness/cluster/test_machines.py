@@ -1,4 +1,4 @@
-"""Clocks, disks and slow ways of a deployed cluster in the simulator: each fault with its proof."""
+"""Clocks and disks of a deployed cluster in the simulator: each fault with its proof."""
 
 import asyncio
 from typing import Any
@@ -8,7 +8,7 @@ from run_in_world import Watched, with_cluster
 
 from maxq.harness.cluster.deployment import Deployment, until
 from maxq.harness.cluster.machines import WORD_S
-from maxq.harness.contracts.environment import CLIENT, ClockShown, Misread
+from maxq.harness.contracts.environment import ClockShown, Misread
 from maxq.histories.op import NEMESIS, Op
 from maxq.nemeses.scripted import Scripted
 
@@ -177,43 +177,6 @@ def test_a_disk_that_is_not_faulty_proves_nothing() -> None:
         environment.machine("b0-0").set_disk = sound  # type: ignore[method-assign]
         misread = Misread("logWatermark", 10)
         assert not (await cluster.machines.break_disk("b0-0", misread=misread)).holds
-
-    with_cluster(main)
-
-
-def test_a_delay_is_proven_by_the_machine_and_by_who_dials() -> None:
-    async def main(cluster: Deployment, environment: Watched) -> None:
-        await cluster.links.cut({"b0-0": frozenset({"c0", CLIENT})})
-        proof = await cluster.machines.delay("b0-0", ms=300)
-        assert proof.holds, proof
-        dials = proof.seen["dials"]
-        assert dials["c0"]["met"] == "silent", "a cut hides it"
-        assert dials["n0"]["met"] == "open"
-        assert dials["n0"]["ms"] >= 300
-        assert cluster.machines.ailments("b0-0") == {"delay"}
-        back = await cluster.machines.stop_delay("b0-0")
-        assert back.holds, back
-        assert back.seen["dials"]["n0"]["ms"] < 300
-        assert not cluster.machines.ailments("b0-0")
-
-    with_cluster(main)
-
-
-def test_a_delay_that_nobody_feels_is_none() -> None:
-    async def main(cluster: Deployment, environment: Watched) -> None:
-        machine = environment.machine("b0-0")
-        cut, set_delay = machine.delays, machine.set_delay
-
-        async def deaf(delays: Any) -> None:
-            """Packets come as ever."""
-
-        machine.set_delay = deaf  # type: ignore[method-assign]
-        assert not (await cluster.machines.delay("b0-0", ms=300)).holds
-        machine.set_delay = set_delay  # type: ignore[method-assign]
-        assert (await cluster.machines.delay("b0-0", ms=300)).holds
-        machine.set_delay = deaf  # type: ignore[method-assign]
-        assert await cut()
-        assert not (await cluster.machines.stop_delay("b0-0")).holds
 
     with_cluster(main)
 

@@ -57,8 +57,8 @@ def test_what_is_missing_and_not_needed_passes_over_nobody() -> None:
     assert chosen(local, SIMULATED, needs=frozenset({KILL})) == "local"
     assert chosen(local, SIMULATED, needs=frozenset({KILL, CUT})) == "simulated"
     assert decided(local, needs=frozenset({KILL}))[0].line == (
-        "local: namespaces; can change-address, clock, fill-disk, kill, packet-loss, pause, "
-        "power-loss, restart; cannot cut: nft is missing (package nftables)"
+        "local: namespaces; can bandwidth, change-address, clock, delay, fill-disk, kill, "
+        "packet-loss, pause, power-loss, restart; cannot cut: nft is missing (package nftables)"
     )
 
 
@@ -94,8 +94,8 @@ def test_real_machines_run_every_target_and_stay_up_but_are_few() -> None:
 
 
 def test_what_only_the_simulator_can_do_passes_over_the_others() -> None:
-    decisions = decided(DOCKER, SIMULATED, needs=frozenset({Capability.DELAY}))
-    assert decisions[0].line == "docker: it cannot do delay"
+    decisions = decided(DOCKER, SIMULATED, needs=frozenset({Capability.DRIFT}))
+    assert decisions[0].line == "docker: it cannot do clock-drift"
     assert preferred(decisions).environment == "simulated"
 
 

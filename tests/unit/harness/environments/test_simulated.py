@@ -10,9 +10,11 @@ import pytest
 
 from maxq.harness.contracts.environment import (
     CLIENT_ADDRESS,
+    REAL_ONLY,
     SIMULATED_ONLY,
     Capability,
     Cut,
+    Delay,
     Dropped,
     Loss,
     Machine,
@@ -32,7 +34,6 @@ VERBS: dict[Capability, list[Verb]] = {
         lambda m: m.set_disk(full=True),
         lambda m: m.try_disk(timeout_s=1),
     ],
-    Capability.DELAY: [lambda m: m.set_delay({"198.18.0.16/28": 5}), lambda m: m.delays()],
 }
 
 
@@ -71,13 +72,16 @@ def test_every_capability_of_the_simulator_alone_is_refused_by_name(tmp_path: Pa
                 asyncio.run(verb(machine))  # type: ignore[arg-type]
     assert not SIMULATED_ONLY & DockerEnvironment(tmp_path).capabilities
     assert not SIMULATED_ONLY & LocalEnvironment(tmp_path).capabilities
-    assert SimulatedEnvironment.capabilities > SIMULATED_ONLY
+    assert SimulatedEnvironment.capabilities == frozenset(Capability) - REAL_ONLY
     for needs_disk in (machine.power_loss(), machine.fill(95)):
         with pytest.raises(MissingCapability, match=r"local cannot do [a-z-]+: .* no disks of"):
             asyncio.run(needs_disk)
     for needs_clock in (machine.set_clock(5, 0), machine.clock(None)):
         with pytest.raises(MissingCapability, match=r"local cannot do clock: .* no clocks of"):
             asyncio.run(needs_clock)
+    for needs_proxy in (machine.set_delay(()), machine.delays(), machine.detour()):
+        with pytest.raises(MissingCapability, match="local cannot do delay: no proxies"):
+            asyncio.run(needs_proxy)
 
 
 def test_a_clock_is_off_and_drifts_from_when_it_was_set() -> None:
@@ -157,10 +161,12 @@ def test_a_loss_drops_its_share_one_way_beside_a_cut_and_ends() -> None:
 
 def test_delays_are_in_ms() -> None:
     async def main(world: World, a: SimulatedMachine, b: SimulatedMachine) -> None:
-        await b.set_delay({a.block: 40, "198.18.1.0/28": 999})
+        own, strange = Delay("a", a.block, 40), Delay("x", "198.18.1.0/28", 999)
+        other = Delay("a", a.block, 900, ports=(8,))
         loop = asyncio.get_running_loop()
-        for delays, least, most in (({a.block: 40}, 0.040, 0.042), ({}, 0, 0.002)):
+        for delays, least, most in (([own, strange, other], 0.040, 0.042), ([], 0, 0.002)):
             await b.set_delay(delays)
+            assert list(await b.delays()) == delays
             begun = loop.time()
             assert await a.probe(b.address, 9, timeout_s=1) == "refused"
             assert least <= loop.time() - begun <= most

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from maxq.harness.contracts.environment import Capability
+from maxq.harness.contracts.environment import REAL_ONLY, Capability
 from maxq.harness.environments.docker import DockerEnvironment
 from maxq.harness.environments.local import LocalEnvironment
 from maxq.harness.environments.machines import wrong_clock
@@ -62,8 +62,8 @@ def test_random_schedules_set_clocks_off_in_the_simulator_alone() -> None:
     for name in ("local", "docker"):
         can = execute.capabilities_of(name)
         assert Capability.CLOCK in can
-        assert execute.drawn_in(name) == can - {Capability.CLOCK}
-    assert execute.drawn_in("simulated") == frozenset(Capability)
+        assert execute.drawn_in(name) == can - {Capability.CLOCK, Capability.DELAY}
+    assert execute.drawn_in("simulated") == frozenset(Capability) - REAL_ONLY
 
 
 def test_only_our_nodes_do_not_go_by_their_wall_clocks() -> None:

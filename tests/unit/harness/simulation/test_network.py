@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from maxq.harness.contracts.environment import Loss
+from maxq.harness.contracts.environment import Delay, Loss
 from maxq.harness.simulation.loop import SimLoop
 from maxq.harness.simulation.network import Rule
 from maxq.harness.simulation.world import SimMachine, World
@@ -292,18 +292,44 @@ def test_what_a_machine_without_power_had_sent_is_not_sent_again(pair: Pair) -> 
 
 def test_packets_of_a_delayed_block_take_longer_in_one_direction(pair: Pair) -> None:
     near = pair.dial()
-    pair.b.stack.delay({A_BLOCK: 80_000_000})
-    assert (pair.b.stack.delay_ns(A), pair.a.stack.delay_ns(B)) == (80_000_000, 0)
+    pair.b.stack.delay([Delay("a", A_BLOCK, 80)])
     near.transport.write(b"slow")
     pair.accepted[0].transport.write(b"fast")
     pair.sleep(0.01)
     assert (near.heard, pair.accepted[0].heard) == (b"fast", b"")
     pair.sleep(0.08)
     assert pair.accepted[0].heard == b"slow"
-    pair.b.stack.delay({})
+    pair.b.stack.delay([])
     near.transport.write(b"!")
     pair.sleep(0.01)
     assert pair.accepted[0].heard == b"slow!"
+
+
+def test_delays_concern_ports_and_of_several_the_longest_counts(pair: Pair) -> None:
+    near = pair.dial()
+    pair.b.stack.delay([Delay("a", A_BLOCK, 900, ports=(PORT + 1,))])
+    near.transport.write(b"1")
+    pair.sleep(0.01)
+    assert pair.accepted[0].heard == b"1"
+    pair.b.stack.delay([Delay("a", A_BLOCK, 40), Delay("a", A_BLOCK, 80, ports=(PORT,))])
+    near.transport.write(b"2")
+    pair.sleep(0.06)
+    assert pair.accepted[0].heard == b"1"
+    pair.sleep(0.03)
+    assert pair.accepted[0].heard == b"12"
+
+
+def test_a_jitter_is_drawn_anew_and_keeps_the_order(pair: Pair) -> None:
+    near, took = pair.dial(), []
+    pair.b.stack.delay([Delay("a", A_BLOCK, 200, 50)])
+    for n in range(20):
+        begun = pair.world.scheduler.now_ns
+        near.transport.write(b"x")
+        pair.world.scheduler.run_until(lambda n=n: len(pair.accepted[0].heard) > n)  # type: ignore[misc]
+        took.append((pair.world.scheduler.now_ns - begun) / 1e6)
+    assert len(set(took)) > 10
+    assert 150 <= min(took) < 190
+    assert 210 < max(took) <= 252
 
 
 class Pieces(End):

@@ -101,8 +101,8 @@ def test_disks_clocks_and_addresses_of_others_are_left_alone() -> None:
         for refused in (
             machine.remove("/x"), machine.put("/x", b""), machine.age("/x", 1), machine.fill(9),
             machine.set_disk(full=True), machine.power_loss(), machine.set_clock(1, 0),
-            machine.set_delay({}), machine.set_address("10.0.0.3"), machine.set_hosts({}),
-            machine.cut([]),
+            machine.set_delay(()), machine.echo("b"), machine.set_address("10.0.0.3"),
+            machine.set_hosts({}), machine.cut([]),
         ):  # fmt: skip
             with pytest.raises(MissingCapability):
                 await refused
