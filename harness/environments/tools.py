@@ -1,4 +1,4 @@
-"""What of this machine releases of Apache RocketMQ and Spark need: a JDK, Maven, fetched jars."""
+"""What of this machine some runs need: a JDK, Maven, fetched jars, toxiproxy; and Spark."""
 
 import os
 import re
@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from maxq.harness.environments.machines import toxiproxy_server
 from maxq.harness.targets.rocketmq.libraries import LIST, cache
 from maxq.harness.targets.rocketmq.releases import COMPONENTS, NODE_COMPONENTS
 from maxq.spark_checkers.session import missing
@@ -28,6 +29,7 @@ def found() -> Iterator[tuple[bool, str]]:
         else (False, "maven: there is no mvn (package maven) to fetch releases of RocketMQ")
     )
     yield _releases(cache())
+    yield _toxiproxy()
     why = missing()
     if not why and 0 < java.version < SPARK_JAVA_MIN:
         why = (
@@ -35,6 +37,17 @@ def found() -> Iterator[tuple[bool, str]]:
             "JAVA_HOME"
         )
     yield not why, f"spark: {why or '`maxq check --engine spark` works'}"
+
+
+def _toxiproxy() -> tuple[bool, str]:
+    """What makes ways slow on real machines."""
+    lack, server = toxiproxy_server.lacking(), toxiproxy_server.found()
+    if lack is not None:
+        return False, f"toxiproxy: {lack}; `--nemesis delay` needs it on real machines"
+    if server is None:
+        version = toxiproxy_server.VERSION
+        return True, f"toxiproxy: the first run with slow links builds {version}, with Go"
+    return True, f"toxiproxy: {toxiproxy_server.described(server)}"
 
 
 class _Java(NamedTuple):

@@ -94,6 +94,9 @@ def _real(options: Options, run: Run, context: RunContext, is_valid: Judge) -> N
             script=context.script,
         ),
     )
+    if cluster is None and Capability.DELAY in needs_of_run(options, context.script):
+        server = toxiproxy_server.ensure(context.progress.say)
+        run.add_config({"toxiproxy": toxiproxy_server.described(server)})
     stop = context.stop
 
     async def keep(cluster: Deployment) -> None:

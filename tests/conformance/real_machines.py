@@ -54,11 +54,12 @@ while True:
 """
 
 
-def make(where: str, folder: Path, *, disks: bool = False, clocks: bool = False) -> Real:
-    if where == "local":
-        return LocalEnvironment(folder, disks=disks, clocks=clocks)
+def make(
+    where: str, folder: Path, *, disks: bool = False, clocks: bool = False, proxies: bool = False
+) -> Real:
     say = partial(print, file=sys.stderr)
-    return DockerEnvironment(folder, disks=disks, clocks=clocks, say=say)
+    kind = LocalEnvironment if where == "local" else DockerEnvironment
+    return kind(folder, disks=disks, clocks=clocks, proxies=proxies, say=say)
 
 
 def python_of(environment: Real) -> str:
@@ -82,12 +83,14 @@ def world(
     *,
     disks: bool = False,
     clocks: bool = False,
+    proxies: bool = False,
 ) -> T:
     """Do something in a world of two machines that echo."""
 
     async def body() -> T:
-        environment = make(where, folder, disks=disks, clocks=clocks)
-        await environment.up([MachineSpec(name="a"), MachineSpec(name="b")])
+        environment = make(where, folder, disks=disks, clocks=clocks, proxies=proxies)
+        await environment.up([MachineSpec(name="a", ports=(PORT,)),
+                              MachineSpec(name="b", ports=(PORT,))])  # fmt: skip
         try:
             a, b = environment.machine("a"), environment.machine("b")
             for machine in (a, b):

@@ -1,8 +1,9 @@
 """Toxiproxy's server: a program of this machine, or one that Go builds once from its module.
 
-What was built lies in the cache, in a folder that says its version. Its source is the one that was
-looked at when it was pinned: Go writes the digest of the module into what it builds, and that is
-compared. Which server a run has is one of its facts, since others may be found first.
+What was built lies in the cache, in a folder that says its version. Its sources are those of the day
+when it was pinned: Go writes the digest of each module into what it builds, and all of them are
+compared. So Go's own database of digests is not asked, which not everybody can reach. A run records
+which server it had, since another may be found first.
 """
 
 import fcntl
@@ -19,7 +20,7 @@ from maxq.harness.contracts.environment import Capability, EnvironmentUnavailabl
 
 VERSION = "v2.5.0"
 MODULE = "github.com/Shopify/toxiproxy/v2"
-DIGEST = "h1:i4LPT+qrSlKNtQf5QliVjdP08GyAH8+BUIc9gT0eahc="  # of the module, as Go reckons it
+SOURCES = "17ab126cbe29e583524b640122262b15bb3f0cbfdd79dd9b25321724bec290ad"  # SHA-256 of `sources`
 NAME, CHOICE = "toxiproxy-server", "TOXIPROXY_SERVER"
 CLIENT = "toxiproxy-python"
 BUILD_TIMEOUT_S = 600
@@ -91,15 +92,23 @@ def described(server: Path) -> str:
 def _build(folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as name:
         # Without C, so that it runs in every image.
-        env = {**os.environ, "GOBIN": name, "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod"}
-        _go(["go", "install", f"{MODULE}/cmd/server@{VERSION}"], env)
+        env = {**os.environ, "GOBIN": name, "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod",
+               "GOSUMDB": "off"}  # fmt: skip
+        _go(["go", "install", "-trimpath", f"{MODULE}/cmd/server@{VERSION}"], env)
         made = Path(name, "server")
-        said = _go(["go", "version", "-m", str(made)], env).split()
-        if DIGEST not in said:
+        if sources(_go(["go", "version", "-m", str(made)], env)) != SOURCES:
             raise EnvironmentUnavailable(
                 f"what Go built of {MODULE} {VERSION} is not of the source that is pinned"
             )
         made.replace(folder / NAME)
+
+
+def sources(said: str) -> str:
+    """A digest of the modules of a program, with their versions and digests, from ``go version
+    -m``."""
+    words = (line.split() for line in said.splitlines())
+    modules = sorted(" ".join(of[1:]) for of in words if of[:1] in (["mod"], ["dep"]))
+    return hashlib.sha256("\n".join(modules).encode()).hexdigest()
 
 
 def _go(command: list[str], env: dict[str, str]) -> str:

@@ -130,7 +130,8 @@ PROMPT = REAL - {Capability.DELAY}  # where no proxy can be had
     ("names", "can", "instead"),
     [
         (["delay", "kill", "none"], PROMPT, {"delay": "loss"}),
-        (["delay", "loss"], PROMPT - {Capability.LOSS}, {"delay": "partition", "loss": "partition"}),
+        (["delay", "loss"], PROMPT - {Capability.LOSS},
+         {"delay": "partition", "loss": "partition"}),
         (["power-then-delay"], PROMPT - {Capability.POWER_LOSS},
          {"power-then-delay": "kill-then-loss"}),
         (["power", "delay", "loss"], frozenset(Capability), {}),
