@@ -33,14 +33,12 @@ from typing import Any, get_args
 
 from maxq.harness.contracts.cluster import (
     ClockShifting,
-    Delayable,
     Direction,
     DiskBreaking,
-    Lossy,
     Part,
-    Ports,
 )
 from maxq.harness.contracts.environment import Capability, Misread
+from maxq.harness.contracts.ways import Delayable, Lossy, Ports
 from maxq.nemeses.bag import Bag
 from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
 from maxq.nemeses.kinds.process import held, one_of

@@ -4,9 +4,9 @@ What each machine takes late is put together from all delays that strike now, an
 that it is so. In the simulator packets themselves are late: nobody who dials is sooner. On real
 machines connections go through proxies, which answer a handshake at once, so a dial proves nothing.
 There it is proven that each connection goes through one, that a proxy with the same delays is as
-slow as it should be, and of brokers that their answers are late. A heal is proven likewise: no
-delay is left but of other nodes, and dials and answers are prompt. Units: ms where a name says so,
-else seconds.
+slow as it should be, and of brokers that their answers are late. A heal is proven in the same way:
+no delay is left but of other nodes, and dials and answers are prompt. Units: ms where a name says
+so, else seconds.
 """
 
 import asyncio
@@ -19,8 +19,9 @@ import msgspec
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.cluster.ways.ways import Delaying, Way, Ways
-from maxq.harness.contracts.cluster import Direction, Ports, Proof
+from maxq.harness.contracts.cluster import Direction, Proof
 from maxq.harness.contracts.environment import Detour, Echo, Port, Role
+from maxq.harness.contracts.ways import Ports
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import split_address
 from maxq.reference.wire.codes import RequestCode

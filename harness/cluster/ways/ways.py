@@ -12,8 +12,9 @@ import msgspec
 
 from maxq.harness.client.probes import met
 from maxq.harness.cluster.processes import Nodes
-from maxq.harness.contracts.cluster import Direction, Grudge, Ports
+from maxq.harness.contracts.cluster import Direction, Grudge
 from maxq.harness.contracts.environment import CLIENT, Delay, Environment, Port
+from maxq.harness.contracts.ways import Ports
 from maxq.reference.rpc import split_address
 
 Met = dict[str, dict[str, Port]]  # destination -> source -> what its probe met

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -45,9 +45,6 @@ from maxq.harness.environments.machines.agent_client import Link
 from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
 from maxq.harness.environments.machines.wrong_clock import SEEN_S, WrongClock
 from maxq.reference.rpc import Dial, Wired
-
-if TYPE_CHECKING:
-    from maxq.harness.environments.machines.proxies import Proxies
 
 T = TypeVar("T")
 ANY_ADDRESS = "0.0.0.0"
@@ -152,6 +149,29 @@ class _Read(msgspec.Struct):
     follows: bool | None = None
 
 
+class SlowWays(Protocol):
+    """What a machine asks of the proxies of its run, by its name
+    (`maxq.harness.environments.machines.proxies`)."""
+
+    async def set(self, name: str, delays: Sequence[Delay]) -> None:
+        """As `Machine.set_delay`."""
+
+    def delays(self, name: str) -> Sequence[Delay]:
+        """As `Machine.delays`."""
+
+    async def detour(self, name: str) -> Detour:
+        """As `Machine.detour`."""
+
+    async def echo(self, name: str, peer: str) -> Echo:
+        """As `Machine.echo`."""
+
+    async def lead(self) -> None:
+        """Lead to the addresses that machines have now."""
+
+    async def start(self, name: str) -> None:
+        """Be there again on a machine whose processes have ended."""
+
+
 class LinkedMachine(LinkedNetwork):
     """A machine and the agent that acts on it.
 
@@ -183,7 +203,7 @@ class LinkedMachine(LinkedNetwork):
         self._own_name = place.hostname or name
         self._disk = disk
         self._clock = WrongClock(library, folder / CLOCK_FILE) if library else None
-        self.proxies: Proxies | None = None  # on its ways, where a run has slow ones
+        self.proxies: SlowWays | None = None  # on its ways, where a run has slow ones
         self._asked = 0  # how often one of our programs was run on it
         self.powerless = False  # from a loss of power until its proxies are back
         self._pids: list[int] = []
@@ -370,7 +390,7 @@ class LinkedMachine(LinkedNetwork):
     async def echo(self, peer: str) -> Echo:
         return await self._own_proxies().echo(self._name, peer)
 
-    def _own_proxies(self) -> "Proxies":
+    def _own_proxies(self) -> SlowWays:
         if self.proxies is None:
             raise self._missing(Capability.DELAY, "no proxies are on the ways of its machines")
         return self.proxies

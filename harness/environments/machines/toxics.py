@@ -79,6 +79,7 @@ def put(server: Toxiproxy, wanted: dict[str, list[Toxic]]) -> dict[str, list[Tox
 
 
 def called(toxic: Toxic) -> str:
+    """The name of a toxic: a proxy has one of each type for each stream."""
     return f"{toxic['type']}_{toxic['stream']}"
 
 

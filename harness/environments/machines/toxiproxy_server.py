@@ -1,9 +1,9 @@
 """Toxiproxy's server: a program of this machine, or one that Go builds once from its module.
 
-What was built lies in the cache, in a folder that says its version. Its sources are those of the day
-when it was pinned: Go writes the digest of each module into what it builds, and all of them are
-compared. So Go's own database of digests is not asked, which not everybody can reach. A run records
-which server it had, since another may be found first.
+What was built lies in the cache, in a folder that says its version. Its sources are those of the
+day when it was pinned: Go writes the digest of each module into what it builds, and all of them
+are compared. So Go's own database of digests is not asked, which not everybody can reach. A run
+records which server it had, since another may be found first.
 """
 
 import fcntl

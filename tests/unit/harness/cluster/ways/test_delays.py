@@ -7,8 +7,9 @@ import pytest
 from run_in_world import Watched, with_cluster
 
 from maxq.harness.cluster.deployment import Deployment
-from maxq.harness.contracts.cluster import Direction, Ports
+from maxq.harness.contracts.cluster import Direction
 from maxq.harness.contracts.environment import CLIENT, Delay, Detour, Echo
+from maxq.harness.contracts.ways import Ports
 
 PEERS = ["n0", "c0", "b0-0", "b0-1", "b0-2"]
 RING: dict[str, Any] = {"broker_sets": 1, "replicas": 3, "controllers": 3}
@@ -84,7 +85,7 @@ def test_packets_are_late_in_the_directions_and_on_the_ports_that_were_asked_for
 
 def test_controllers_agree_at_ports_that_are_no_brokers_business() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        raft = {"ms": 40, "ways": "in", "ports": "raft"}
+        raft: dict[str, Any] = {"ms": 40, "ways": "in", "ports": "raft"}
         proof = await cluster.delays.delay("c0", peers=["c1", "b0-0"], **raft)
         assert proof.holds, proof
         assert late(environment, "c0") == {"c1": (9878, 9879)}

@@ -1,11 +1,19 @@
-"""Cuts and losses as text for nftables, and what nftables says of them."""
+"""Cuts, losses and detours as text for nftables, and what nftables says of them."""
 
 import json
 
 import pytest
 
 from maxq.harness.contracts.environment import Cut, Loss
-from maxq.harness.environments.machines.packet_filter import caught, loss_ruleset, lost, ruleset
+from maxq.harness.environments.machines.packet_filter import (
+    alias,
+    caught,
+    detours,
+    loss_ruleset,
+    lost,
+    redirected,
+    ruleset,
+)
 
 B1 = Cut(source="b0-1", block="198.18.0.16/28")
 C0 = Cut(source="c0", block="198.18.0.32/28", reset=True)
@@ -96,3 +104,27 @@ def test_a_loss_counts_what_came_and_what_it_dropped() -> None:
     listing = json.dumps({"nftables": [rule("maxq", "b0-1", 7), loss]})
     assert lost(listing) == {"b0-1": (13, 40)}
     assert caught(listing) == {"b0-1": 7}
+
+
+def test_detours_replace_the_chain_and_leave_established_connections_their_way() -> None:
+    assert detours({"b0-1": (alias(2), "198.18.0.32")}, {("b0-1", 10912): 40_001}) == (
+        "add table ip maxq_links\n"
+        "add chain ip maxq_links output { type nat hook output priority -100; policy accept; }\n"
+        "flush chain ip maxq_links output\n"
+        "add rule ip maxq_links output meta mark 1835104369 accept\n"
+        "add rule ip maxq_links output ip daddr 192.0.2.2 dnat to 198.18.0.32\n"
+        "add counter ip maxq_links to-b0-1.10912\n"
+        "add rule ip maxq_links output ip daddr 198.18.0.32 tcp dport 10912 "
+        "counter name to-b0-1.10912 redirect to :40001\n"
+    )
+    with pytest.raises(ValueError, match="a detour's end is no name of a machine"):
+        detours({"b; accept": (alias(2), "198.18.0.32")}, {("b; accept", 1): 2})
+
+
+def test_what_detours_have_led_is_told_by_name_and_port() -> None:
+    counters = [
+        {"table": "maxq_links", "name": "to-b0-1.10912", "packets": 7, "bytes": 420},
+        {"table": "another", "name": "to-b0-1.10911", "packets": 9, "bytes": 540},
+    ]
+    listing = [{"metainfo": {"version": "1"}}, *({"counter": each} for each in counters)]
+    assert redirected(json.dumps({"nftables": listing})) == {"b0-1.10912": 7}
