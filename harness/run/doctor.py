@@ -97,8 +97,11 @@ def with_stand_ins(options: Options, place: Place, say: Say) -> Options:
         can -= lacking.keys()  # which only containers can say
     instead = stand_ins(options.nemesis, can)
     for asked, done in instead.items():
-        lacks = ", ".join(sorted(c.value for c in needs_of([asked]) - can))
-        say(f"{options.environment} cannot do {lacks}: {done} strikes in place of {asked}")
+        missing = sorted(needs_of([asked]) - can, key=lambda capability: capability.value)
+        lacks = ", ".join(capability.value for capability in missing)
+        why = "; ".join(dict.fromkeys(str(facts.lacking[c]) for c in missing if c in facts.lacking))
+        say(f"{options.environment} cannot do {lacks}: {done} strikes in place of {asked}"
+            + (f" ({why})" if why else ""))  # fmt: skip
     return msgspec.structs.replace(
         options,
         nemesis=tuple(dict.fromkeys(instead.get(name, name) for name in options.nemesis)),

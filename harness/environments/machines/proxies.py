@@ -1,12 +1,12 @@
 """Slow ways between real machines: a toxiproxy on each machine, through which its own connections
 go to the ports of the others.
 
-Whoever dials has the proxy, one for each machine and port that others listen at. The proxies are in
-the way before the first node starts, because rules that come later leave connections as they are;
-and only in runs that schedule a slow way. A delay is a toxic of these proxies and nothing else:
-packets to a machine are the downstream of its own proxies, and the upstream of those that others
-have to it. What a proxy changes without any toxic: it takes a connection before it knows whether
-the other machine does, and ends it then. Handshakes are never late.
+The machine that dials has the proxy, one for each machine and port that others listen at. They are
+in the way before the first node starts, because rules that come later leave connections as they
+are; and only in runs that schedule a slow way. A delay is a toxic of these proxies and nothing
+else: packets to a machine are the downstream of its own proxies, and the upstream of those that
+others have to it. What a proxy changes without any toxic: it takes a connection before it knows
+whether the other machine does, and ends it then. Handshakes are never late.
 
 A toxiproxy that ends takes its machine's connections with it, so a run ends then (`lost`). Probes
 go past the proxies (`maxq.harness.environments.machines.packet_filter.PAST`), so that cuts are

@@ -214,7 +214,7 @@ def test_what_takes_the_place_of_a_fault_is_said_and_recorded(world: Callable[..
     said: list[str] = []
     asked = msgspec.structs.replace(OPTIONS, nemesis=("delay", "kill", "loss"))
     options = doctor.with_stand_ins(asked, PLACE, said.append)
-    assert said == ["local cannot do delay: loss strikes in place of delay"]
+    assert said == ["local cannot do delay: loss strikes in place of delay (one kernel)"]
     assert (options.nemesis, options.stand_ins) == (("loss", "kill"), {"delay": "loss"})
 
 
