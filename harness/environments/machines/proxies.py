@@ -28,7 +28,7 @@ from maxq.harness.environments.machines.packet_filter import alias, detours
 PROGRAM = "maxq.harness.environments.machines.toxics"
 HOST, PORT = "127.0.0.1", "8474"
 LOG = "toxiproxy.log"
-AT_ONCE = 4  # programs that are started
+AT_ONCE = 2  # programs that are started, each of which takes a core for a moment
 LOOK_S = 0.5  # at whether each still runs
 TRIAL_S = 30.0  # for what a trial needs beside the delay
 DIALLED_MIN = 32_768  # of Linux: a connection's port on the side that has dialled

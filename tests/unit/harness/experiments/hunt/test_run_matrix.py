@@ -13,7 +13,7 @@ from maxq.harness.schedule.format import Act, Done, Schedule, Who
 from maxq.harness.schedule.reductions import family
 from maxq.histories.fault_facts import TRIM
 
-REAL = frozenset(Capability) - SIMULATED_ONLY - {Capability.CLOCK}
+REAL = frozenset(Capability) - SIMULATED_ONLY - {Capability.CLOCK, Capability.DELAY}
 USUAL: Row = {name: values[0] for name, values in FACTORS.items()}
 FORTY = sum(CONTROLLERS.shares.values())
 
