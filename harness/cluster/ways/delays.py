@@ -117,12 +117,10 @@ class Delays:
         """Let the machines at the ends of these ways take late what all delays together say;
         whether they say that they do."""
         wanted = {to: self._ways.delays_at(to) for to, _ in ways}
-        async with asyncio.TaskGroup() as group:
-            for to, delays in wanted.items():
-                group.create_task(self._nodes.machine(to).set_delay(delays))
-        return all(
-            [list(await self._nodes.machine(to).delays()) == of for to, of in wanted.items()]
-        )
+        # Not in a group, whose error would not say what failed.
+        machine = self._nodes.machine
+        await asyncio.gather(*(machine(to).set_delay(late) for to, late in wanted.items()))
+        return all([list(await machine(to).delays()) == late for to, late in wanted.items()])
 
     def _free(self, way: Way) -> bool:
         to, source = way
@@ -206,12 +204,8 @@ class Delays:
 
     async def _echoes(self, way: Way) -> dict[str, Echo]:
         """What proxies do that have the delays of those at both ends of a way."""
-        async with asyncio.TaskGroup() as group:
-            tasks = {
-                end: group.create_task(self._nodes.machine(end).echo(other))
-                for end, other in (way, way[::-1])
-            }
-        return {end: task.result() for end, task in tasks.items()}
+        echoes = (self._nodes.machine(end).echo(other) for end, other in (way, way[::-1]))
+        return dict(zip(way, await asyncio.gather(*echoes), strict=True))
 
     async def _late(self, wanted: Delaying, late: Sequence[Way], seen: dict[str, Any]) -> bool:
         """Whether brokers answer late, where their ports are concerned."""
