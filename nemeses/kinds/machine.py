@@ -201,8 +201,8 @@ def _no_delay(args: Args, nodes: Sequence[str]) -> str:
 
 DELAY = Kind(
     name="delay",
-    about="packets between a node and others are late by up to 2 s, or, on real machines, their "
-    "bandwidth is bounded; there if named",
+    about="packets between a node and others are up to 2 s late; on real machines if named, where "
+    "bandwidth is bounded, too",
     acts=(
         ActKind(
             f="start-delay", needs=frozenset({Capability.DELAY}), do=_delay, complaint=_no_delay,

@@ -334,7 +334,7 @@ class LinkedMachine(LinkedNetwork):
         try:
             return msgspec.json.decode(lines[-1] if lines else "", type=told)
         except msgspec.DecodeError:
-            nothing = "it says nothing" if in_time else f"no end of it after {timeout_s:.0f} s"
+            nothing = "it says nothing" if in_time else f"no answer within {timeout_s:.0f} s"
             raise OSError(lines[-1] if lines else nothing) from None
 
     async def try_clock(self) -> None:
