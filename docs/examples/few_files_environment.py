@@ -9,7 +9,7 @@ those that `local` makes: how a process begins.
 from collections.abc import Sequence
 from typing import Any
 
-from maxq.harness.contracts.environment import Machine, ProcessStatus
+from maxq.harness.contracts.environment import Capability, Machine, ProcessStatus
 from maxq.harness.environments.local import COULD, LocalEnvironment
 from maxq.harness.run.plugins import EnvironmentKind, Needed
 
@@ -41,8 +41,15 @@ class FewFiles(LocalEnvironment):
 
 
 def make(needed: Needed) -> FewFiles:
-    """The environment of a run."""
-    return FewFiles(needed.folder)
+    """The environment of a run; what its faults need is there from its start."""
+    needs = needed.needs
+    return FewFiles(
+        needed.folder,
+        disks=bool(needs & {Capability.POWER_LOSS, Capability.FILL}),
+        clocks=Capability.CLOCK in needs,
+        proxies=Capability.DELAY in needs,
+        say=needed.say,
+    )
 
 
 FEW_FILES = EnvironmentKind(
