@@ -91,7 +91,8 @@ def with_stand_ins(options: Options, place: Place, say: Say) -> Options:
     place (`maxq.nemeses.kind.Kind.stand_in`). Each is said, and recorded in the options."""
     if not replaceable(options.nemesis):
         return options  # it does not matter what the environment can do
-    can = _able(options.environment)
+    could, absent = _able(options.environment)
+    can = could - absent.keys()
     if options.environment == DOCKER and Capability.LOSS in needs_of(options.nemesis) & can:
         _, lacking = _trial(msgspec.structs.replace(options, nemesis=(NO_FAULT,)), place, say)
         can -= lacking.keys()  # which only containers can say
@@ -99,7 +100,7 @@ def with_stand_ins(options: Options, place: Place, say: Say) -> Options:
     for asked, done in instead.items():
         missing = sorted(needs_of([asked]) - can, key=lambda capability: capability.value)
         lacks = ", ".join(capability.value for capability in missing)
-        why = "; ".join(dict.fromkeys(str(facts.lacking[c]) for c in missing if c in facts.lacking))
+        why = "; ".join(dict.fromkeys(str(absent[c]) for c in missing if c in absent))
         say(f"{options.environment} cannot do {lacks}: {done} strikes in place of {asked}"
             + (f" ({why})" if why else ""))  # fmt: skip
     return msgspec.structs.replace(
@@ -109,12 +110,12 @@ def with_stand_ins(options: Options, place: Place, say: Say) -> Options:
     )
 
 
-def _able(environment: str) -> frozenset[Capability]:
-    """What an environment can do here, without a trial."""
+def _able(environment: str) -> tuple[frozenset[Capability], Mapping[Capability, Lack]]:
+    """What an environment could do, and what is missing of that here, without a trial."""
     if environment not in FACTS:
-        return capabilities_of(environment)  # it is a plug-in's
+        return capabilities_of(environment), {}  # it is a plug-in's
     facts = FACTS[environment]()
-    return facts.could - facts.lacking.keys()
+    return facts.could, facts.lacking
 
 
 def diagnosis(options: Options, place: Place, say: Say) -> list[str]:
