@@ -21,6 +21,7 @@ from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table
 
 ROW_GROUP_ROWS = PIECE_ROWS = 131_072  # of older files a group has a million
 ZSTD_LEVEL = 3
+SHARED = "maxq.dataset"  # who reads a file with this by itself might mix the runs that share it
 ROWS_FREE = 1_000_000  # that a file may hold; of more, each takes a byte at least
 EXACT = 1 << 53  # from here on a float may be another number's
 REPEATED: Any = ["run_id", "type", "process_name", "f", "error"]  # columns with few texts
@@ -32,17 +33,24 @@ _CODED = pa.dictionary(pa.int32(), pa.string())
 
 class File(NamedTuple):
     """A file of a table: the rows of each of its row groups, and of its first row the index (-1:
-    there is no row) and the run."""
+    there is no row) and the run. Of a file of several runs only what one run has in it: its row
+    groups `begin` with this one."""
 
     path: Path
     groups: tuple[int, ...]
     first: int
     run: str
+    begin: int = 0
 
     @property
     def rows(self) -> int:
         """How many it has."""
         return sum(self.groups)
+
+    @property
+    def numbers(self) -> range:
+        """Of its row groups, in the file."""
+        return range(self.begin, self.begin + len(self.groups))
 
 
 Files = tuple[File, ...]
@@ -57,12 +65,14 @@ def encode_parquet(ops: Sequence[Op], *, run_id: str) -> bytes:
     return out.getvalue().to_pybytes()
 
 
-def open_table(out: Path | pa.NativeFile) -> pq.ParquetWriter:
-    """A file to which events tables are written, each as row groups of its own. Columns whose texts
-    are seldom equal have no dictionary, which would be filled and then thrown away."""
+def open_table(out: Path | pa.NativeFile, dataset: str = "") -> pq.ParquetWriter:
+    """A file to which events tables are written, each as row groups of its own; which `dataset` it
+    is of, if several runs share it. Columns whose texts are seldom equal have no dictionary, which
+    would be filled and then thrown away."""
+    own: Any = {**(EVENTS.metadata or {}), **({SHARED: dataset} if dataset else {})}
     return pq.ParquetWriter(
         out,
-        EVENTS,
+        EVENTS.with_metadata(own),
         compression="zstd",
         compression_level=ZSTD_LEVEL,
         use_dictionary=REPEATED,
@@ -142,7 +152,7 @@ def read_batches(
     wanted = nullable(names)
     for file in _files(table):
         with left_out(damage), read_of(file.path), _opened(file.path) as opened:
-            for batch in _batches(opened, range(len(file.groups)), [*names]):
+            for batch in _batches(opened, file.numbers, [*names]):
                 yield _cast(batch, wanted)
 
 
@@ -183,7 +193,7 @@ def _coded(file: File, names: Sequence[str], pieces: Sequence[int]) -> Iterator[
     wanted = pa.schema([f.with_type(_CODED) if f.name in REPEATED else f for f in fields])
     first = 0
     with read_of(file.path), _opened(file.path, coded=REPEATED) as opened:
-        for group, count in enumerate(pieces_of((file,))):
+        for group, count in zip(file.numbers, pieces_of((file,)), strict=True):
             own = [n for n in range(count) if first + n in pieces]
             first += count
             if own:
@@ -325,6 +335,8 @@ def left_out(damage: Damage) -> Iterator[None]:
 def _check_schema(schema: pa.Schema) -> None:
     """Refuse what is no events table of today's version; who wrote it again may not say which."""
     version = (schema.metadata or {}).get(b"maxq.schema", SCHEMA_VERSION.encode()).decode()
+    if SHARED.encode() in (schema.metadata or {}):
+        raise HistoryError("it may hold several runs: give the dataset's folder to `maxq check`")
     if version != SCHEMA_VERSION:
         raise HistoryError(f"schema version {version!r}, expected {SCHEMA_VERSION!r}")
     if missing := set(EVENTS.names) - set(schema.names):

@@ -240,11 +240,23 @@ def config_of_folder(path: Path) -> dict[str, Any]:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that any crash leaves the old one or the new one."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
+    temporary = beside(path)
+    temporary.write_bytes(data)
+    put_in_place(temporary, path)
+
+
+def beside(path: Path) -> Path:
+    """Where a file is written that is not whole yet."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Give a whole file its name, once it is on the disk."""
+    fd = os.open(temporary, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
     os.replace(temporary, path)
     _sync_folder(path.parent)
 

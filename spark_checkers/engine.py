@@ -30,7 +30,7 @@ from maxq.checkers.judgement.piecewise.parts import (
     surveyed,
 )
 from maxq.histories.op import without_cycles
-from maxq.histories.parquet import TIMED, files_of, pieces_of, read_coded, rows_of
+from maxq.histories.parquet import TIMED, Files, files_of, pieces_of, read_coded, rows_of
 from maxq.spark_checkers.jobs import Dealt, Look, OfRun, deal, each
 from maxq.spark_checkers.session import failures
 
@@ -41,9 +41,9 @@ ROWS_A_PARTITION, PARTITIONS_MAX = 500_000, 1024
 
 
 class Table(NamedTuple):
-    """A run's events table, and by whom it is judged."""
+    """A run's events table, a path or the files where they are known, and by whom it is judged."""
 
-    path: Path
+    table: Path | Files
     request: Request
 
 
@@ -56,7 +56,7 @@ def judge_on(
     Raises:
         SparkFailed: a job came to no end.
     """
-    rows = sum(rows_of(table.path) for table in tables.values())
+    rows = sum(rows_of(table.table) for table in tables.values())
     tasks = max(TASKS_A_CORE * context.defaultParallelism, -(-rows // ROWS_A_TASK))
     enough = min(rows // ROWS_A_PARTITION, PARTITIONS_MAX)
     partitions = max(context.defaultParallelism, enough)
@@ -120,7 +120,8 @@ class _Run:
     def __init__(self, name: str, table: Table, tasks: int) -> None:
         self.judged: Judged | None = None
         self._name = name
-        self._files = files_of(table.path.resolve())
+        own = table.table
+        self._files = files_of(own.resolve()) if isinstance(own, Path) else own
         self._groups = grouped(pieces_of(self._files), max(1, tasks))
         self._plan: Plan[Judged] = judging_of(table.request)
         self.ask: Ask | None = next(self._plan)

@@ -37,6 +37,8 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
                                   "Generate a history, with the anomalies you ask for."),
     },
     "Many runs": {
+        "compact": Place(f"{HERE}.histories.compacting", "compact_command",
+                         "Put many runs into one dataset, which is judged at once."),
         "runs": Place(f"{HERE}.runs", "runs",
                       "List stored runs, newest first; or put two of them beside each other."),
         "serve": Place(f"{HERE}.runs", "serve",

@@ -1,7 +1,8 @@
 """Commands on histories that are stored: ``maxq check`` and ``maxq export``."""
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from maxq.checkers.judgement.piecewise import dealt
 from maxq.harness.cli.given.asked import flat
 from maxq.harness.cli.given.budget import Budget, BudgetType, MemoryType
 from maxq.harness.cli.given.param_types import (
@@ -23,21 +25,30 @@ from maxq.harness.cli.given.param_types import (
 from maxq.harness.cli.given.sections import Sectioned
 from maxq.harness.cli.given.ticker import Ticker
 from maxq.harness.cli.histories.known_models import consistency_models, known_models
-from maxq.harness.cli.show import described, show, without
+from maxq.harness.cli.histories.several import (
+    FIRST_S,
+    How,
+    check_several,
+    is_several,
+    kept,
+    say_state,
+)
+from maxq.harness.cli.show import show, without
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.run import piecewise, rejudge, stored_run
 from maxq.harness.run.process.passes import Passes
 from maxq.harness.run.rejudge import FORMATS, JudgedFile, stored_history
 from maxq.harness.run.run_plan import workloads
+from maxq.harness.run.several.judging import Together
 from maxq.harness.run.stored_run import Judged
 from maxq.histories import aliases
 from maxq.histories.lines.foreign import FORMATS as FOREIGN
 from maxq.histories.op import HistoryError
 from maxq.histories.store import StoredRun, is_run, is_table, write_whole
 from maxq.spark_checkers.masters import LOCAL, wrong
-from maxq.spark_checkers.session import need, unheard
+from maxq.spark_checkers.session import Hear, need, spark_context, unheard
 
-FIRST_S = 3.0  # from then on a judgement says how far it is
+TOGETHER = 32  # runs that are judged in the same jobs of Spark: the small part of each is held
 HERE, SPARK = ENGINES = ("here", "spark")
 ELLE_JSON = "elle-json"  # a format of elle-cli's, for --model
 
@@ -194,6 +205,10 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         if given[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model")
     judge, named = _judge_of(given), flat(given["workload"])
+    if is_several(run):
+        return check_several(run, _together_of(given, judge), named,
+                             {**given, "as_json": as_json, "verbose": verbose,
+                              "allow_truncated": allow_truncated})  # fmt: skip
     judged: Judged | JudgedFile
     if run.is_dir() and not is_table(run):
         if named and is_run(run):
@@ -295,6 +310,26 @@ def _judge_of(given: dict[str, Any]) -> piecewise.JudgeSource:
     return partial(piecewise.on_spark, master=given["master"], words=words)
 
 
+def _together_of(given: dict[str, Any], judge: piecewise.JudgeSource) -> How:
+    """Who judges several."""
+    if given["engine"] != SPARK:
+        return How(nullcontext(lambda asked: [judge(*each) for each in asked]), 1)
+    return How(_on_spark(given["master"], partial(echo, err=True) if given["debug"] else unheard),
+               TOGETHER)  # fmt: skip
+
+
+@contextmanager
+def _on_spark(master: str, words: Hear) -> Iterator[Together]:
+    """In one session, which begins where something is judged."""
+    with ExitStack() as stack:
+
+        def together(asked: Sequence[piecewise.Asked]) -> list[dealt.Judged]:
+            stack.enter_context(spark_context(master, words))  # the one that is there, if one is
+            return piecewise.together_on_spark(asked, master=master, words=words)
+
+        yield together
+
+
 def _check_run(
     run: Path, judge: piecewise.JudgeSource, *, allow_truncated: bool, more: Collection[str]
 ) -> Judged:
@@ -308,36 +343,10 @@ def _check_run(
         judged = judged.with_power() if "power" in more else judged
         judged = judged.with_counterexamples()
         found = judged.stored.report
-        _say_state(judged.stored)
-        if not ended:
-            echo("the run still goes on; judged as far as it is recorded", err=True)
-        elif not found.complete and not found.damage:
+        say_state(judged.stored, ended=ended)
+        if ended and not found.complete and not found.damage:
             echo("the run did not end properly; judged as far as it was recorded", err=True)
-        if ended and not found.damage:
-            try:
-                judged.save(whole=False)
-            except OSError as error:
-                echo(f"the verdict is not stored: {described(error)}", err=True)
-            judged = judged.with_report()
-    return judged
-
-
-def _say_state(stored: StoredRun) -> None:
-    found = stored.report
-    missing = stored_run.missing_plugins(stored.config)
-    if missing:
-        echo(f"judged without what the run had: {'; '.join(missing)}", err=True)
-    if found.damage:
-        judged = f"judged are the first {found.count:,} events"
-        echo(f"the history is damaged: {found.damage}; {judged}", err=True)
-    if found.dropped_bytes:
-        echo(f"dropped an incomplete last line of {found.dropped_bytes} bytes", err=True)
-    if found.unchecked:
-        echo(
-            f"{found.unchecked} of {found.count} operations have no digest: whether they are as "
-            "they were recorded is not known",
-            err=True,
-        )
+        return kept(judged, ended)
 
 
 def _check_file(
@@ -360,7 +369,7 @@ def _check_file(
 
 
 def _say_assumed(stored: StoredRun, clients: int | None) -> None:
-    _say_state(stored)
+    say_state(stored)
     at_a_time = "" if clients is None else f", {clients} clients at a time"
     echo(
         "no config: assumed are settings that promise everything, "
@@ -408,7 +417,7 @@ def export(
     """
     stored = stored_history(run, allow_truncated=allow_truncated)
     run_id = f"{stored.path.parent.name}/{stored.path.name}" if run.is_dir() else run.stem
-    _say_state(stored)
+    say_state(stored)
     if settled:
         stored = _settled(stored)
     output = output or Path(f"history.{'json' if to == ELLE_JSON else to}")

@@ -11,7 +11,7 @@ recorded: the journal is what happened.
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from errno import ENOMEM
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from maxq.harness.run.process.room import is_full
 from maxq.harness.run.process.workers import processes
 from maxq.harness.run.rejudge import unknown_suffix
 from maxq.harness.run.stored_run import Judged, options_of
+from maxq.harness.schedule.options import Options
 from maxq.histories.history import History, PartHistory
 from maxq.histories.jsonl import ReadReport
 from maxq.histories.lines.whole_table import order_of
@@ -47,9 +48,8 @@ from maxq.histories.parquet import (
     pieces_of,
     read_coded,
     rows_of,
-    run_id_of,
 )
-from maxq.histories.store import JOURNAL, open_part, unrecorded, whole_table
+from maxq.histories.store import JOURNAL, StoredRun, open_part, unrecorded, whole_table
 from maxq.histories.tables import EVENTS, Values
 from maxq.spark_checkers import session
 
@@ -69,7 +69,7 @@ class Source(NamedTuple):
     report: ReadReport
     batches: "Reading"
     timed: "Reading | None" = None
-    table: Path | None = None
+    table: Files | None = None
     passes: Passes = Passes()
 
     def with_progress(self, passes: Passes) -> "Source":
@@ -82,6 +82,14 @@ class Source(NamedTuple):
         from maxq.histories.lines.spool import concurrency_of  # numpy
 
         return concurrency_of(self.batches(None)) if self.table is None else None
+
+
+class Asked(NamedTuple):
+    """A history, and by whom it is judged."""
+
+    source: Source
+    checkers: Sequence[Checker]
+    context: Context
 
 
 JudgeSource = Callable[[Source, Sequence[Checker], Context], dealt.Judged]
@@ -104,15 +112,37 @@ def judge_run(
         SparkFailed: a job of Spark came to no end.
     """
     path, passes = path.resolve(), passes or Passes()
-    journal = path / JOURNAL
-    if journal.exists() and (table := _table_of(path)) is not None:
+    if (source := table_instead(path)) is not None:
         with suppress(HistoryError):  # a damaged table is no damaged history
-            return _judged(path, table_source(table).with_progress(passes), judge)
-    file = journal if journal.exists() else whole_table(path)
-    if file is None:  # it died before its first operation
-        return _judged(path, Source(unrecorded(path), lambda _: iter(())), judge)
-    with source_of(file, allow_truncated=allow_truncated) as source:
+            return _judged(path, source.with_progress(passes), judge)
+    with recorded_source(path, allow_truncated=allow_truncated) as source:
         return _judged(path, source.with_progress(passes), judge)
+
+
+def table_instead(path: Path) -> Source | None:
+    """The table of a run's folder where it says what the journal does; None: there is none."""
+    table = _table_of(path) if (path / JOURNAL).exists() else None
+    return None if table is None else table_source(table)
+
+
+@contextmanager
+def recorded_source(path: Path, *, allow_truncated: bool) -> Iterator[Source]:
+    """The history of a run's folder by its journal, where it has one, for the length of a block.
+
+    Raises:
+        HistoryError: it is damaged, or the folder is no run's.
+    """
+    file = path / JOURNAL if (path / JOURNAL).exists() else whole_table(path)
+    if file is None:  # it died before its first operation
+        yield nothing_in(unrecorded(path))
+        return
+    with source_of(file, allow_truncated=allow_truncated) as source:
+        yield source
+
+
+def nothing_in(report: ReadReport) -> Source:
+    """A history without operations."""
+    return Source(report, lambda _: iter(()))
 
 
 def _judged(path: Path, source: Source, judge: JudgeSource) -> Judged:
@@ -120,6 +150,11 @@ def _judged(path: Path, source: Source, judge: JudgeSource) -> Judged:
     options = options_of(stored)
     context = context_as_found(options, source.report)
     judged = judge(source, checkers_of(options), context)
+    return verdict_on(stored, options, judged)
+
+
+def verdict_on(stored: StoredRun, options: Options, judged: dealt.Judged) -> Judged:
+    """Put a verdict on a run together."""
     return Judged(
         stored=msgspec.structs.replace(stored, history=judged.history),
         options=options,
@@ -166,9 +201,13 @@ def table_source(path: Path) -> Source:
     Raises:
         HistoryError: a file is damaged.
     """
-    files = files_of(path)
-    report = ReadReport(count=rows_of(files), complete=True)
-    return Source(report, _Kept(files), partial(read_coded, files, TIMED), path)
+    files = files_of(path.absolute())
+    return source_in(files, ReadReport(count=rows_of(files), complete=True))
+
+
+def source_in(files: Files, report: ReadReport) -> Source:
+    """The history of some files, whose rows lie in order."""
+    return Source(report, _Kept(files), partial(read_coded, files, TIMED), files)
 
 
 def _in_order(path: Path) -> bool:
@@ -289,7 +328,7 @@ def _by_processes(source: Source, request: dealt.Request, memory: int, jobs: int
 
     with _said_if_lost(), _as_table(source) as table, processes(jobs) as pool:
         workers = Workers(pool, jobs, within(memory), source.passes.shared)
-        judged = judge_table(files_of(table), request, workers, source.passes.begins)
+        judged = judge_table(table, request, workers, source.passes.begins)
         return _with_times(judged, source)  # while the table is there
 
 
@@ -334,22 +373,35 @@ def on_spark(
 ) -> dealt.Judged:
     """Judge a history by tasks of Spark, which reads a table; `words` hears what Spark wrote. What
     needs all operations is judged here."""
-    if whole := need_all(checkers):
-        echo(f"{_said(whole)}: judged here, without Spark", err=True)
-        return _held(source, checkers, context)
+    return together_on_spark([Asked(source, checkers, context)], master=master, words=words)[0]
+
+
+def together_on_spark(
+    asked: Sequence[Asked], *, master: str, words: session.Hear = session.unheard
+) -> list[dealt.Judged]:
+    """Judge histories, all in the same jobs; the rest as `on_spark`."""
     from maxq.spark_checkers.engine import Table, judge_on
 
-    with _as_table(source) as table:
-        run = run_id_of(table)  # a damaged table is named before anything is started
-        with session.spark_context(master, words) as spark:
-            source.passes.done_by(partial(session.tasks_of, spark))
-            request = Table(table, dealt.Request(checkers, context))
-            judged = judge_on(spark, {run: request}, source.passes.begins)[run]
-        return _with_times(judged, source)
+    found: dict[str, dealt.Judged] = {}
+    tables: dict[str, Table] = {}
+    with ExitStack() as stack:
+        for number, (source, checkers, context) in enumerate(asked):
+            if whole := need_all(checkers):
+                echo(f"{_said(whole)}: judged here, without Spark", err=True)
+                found[str(number)] = _held(source, checkers, context)
+                continue
+            table = stack.enter_context(_as_table(source))
+            tables[str(number)] = Table(table, dealt.Request(checkers, context))
+        if tables:
+            spark = stack.enter_context(session.spark_context(master, words))
+            passes = asked[0].source.passes
+            passes.done_by(partial(session.tasks_of, spark))
+            found |= judge_on(spark, tables, passes.begins)
+        return [_with_times(found[str(n)], one.source) for n, one in enumerate(asked)]
 
 
 @contextmanager
-def _as_table(source: Source) -> Iterator[Path]:
+def _as_table(source: Source) -> Iterator[Files]:
     """A history as an events table, for the length of a block."""
     if source.table is not None:
         yield source.table
@@ -359,7 +411,7 @@ def _as_table(source: Source) -> Iterator[Path]:
         with open_table(table) as writer:
             for batch in source.batches(None):
                 writer.write_batch(_as_events(batch))
-        yield table
+        yield files_of(table)
 
 
 def _as_events(batch: pa.RecordBatch) -> pa.RecordBatch:
