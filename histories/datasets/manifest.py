@@ -66,6 +66,11 @@ class RunRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     verdict: Verdict | None = None
     stretches: tuple[Stretch, ...] = ()
 
+    @property
+    def parts(self) -> frozenset[int]:
+        """The numbers of those that hold rows of it."""
+        return frozenset(at.part for at in self.stretches)
+
     def config_read(self) -> dict[str, Any] | None:
         """How it was set up; None: its folder did not say, or it was a file.
 
@@ -166,22 +171,22 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def damaged_parts(folder: Path, manifest: Manifest) -> dict[int, str]:
-    """The parts that are not as they were written, by number, each with what is wrong."""
+    """The parts that are not as they were written, by number, each with what is wrong with it."""
     found = enumerate(manifest.parts)
     return {n: why for n, part in found if (why := _wrong(part_path(folder, n), part, manifest.id))}
 
 
 def _wrong(path: Path, part: Part, dataset: str) -> str:
     if not path.is_file():
-        return f"{path.name} is missing"
+        return "is missing"
     size = path.stat().st_size
     if size == part.bytes and part_of(path) == part:
         return ""
     if (other := _dataset_of(path)) and other != dataset:
-        return f"{path.name} is of another dataset"
+        return "is of another dataset"
     if size < part.bytes:
-        return f"{path.name} is cut: {size:,} of {part.bytes:,} bytes are there"
-    return f"{path.name} is damaged: its digest is another"
+        return f"is cut: {size:,} of {part.bytes:,} bytes are there"
+    return "is damaged: its digest is another"
 
 
 def _dataset_of(path: Path) -> str:

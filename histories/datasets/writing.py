@@ -105,24 +105,19 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """The same rows, so many at a time as a row group has."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
-    for whole in batches:
-        for batch in _cut(whole):
-            if held and (rows + len(batch) > PIECE_ROWS or size + batch.nbytes > GROUP_BYTES):
+    for batch in batches:
+        fit = max(1, len(batch) * GROUP_BYTES // max(batch.nbytes, 1))
+        at = 0
+        while at < len(batch):
+            if rows >= PIECE_ROWS or size >= GROUP_BYTES:
                 yield pa.Table.from_batches(held)
                 held, rows, size = [], 0, 0
-            held.append(batch)
-            rows += len(batch)
-            size += batch.nbytes
+            held.append(batch.slice(at, min(fit, PIECE_ROWS - rows)))
+            at += len(held[-1])
+            rows += len(held[-1])
+            size += held[-1].nbytes
     if held:
         yield pa.Table.from_batches(held)
-
-
-def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in pieces that fit; none of an empty one."""
-    parts = max(-(-len(batch) // PIECE_ROWS), min(-(-batch.nbytes // GROUP_BYTES), len(batch)))
-    step = -(-len(batch) // parts) if parts else 1
-    for begin in range(0, len(batch), step):
-        yield batch.slice(begin, step)
 
 
 def _called(run_id: str, rows: pa.Table) -> pa.Table:

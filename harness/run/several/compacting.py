@@ -72,7 +72,7 @@ def _named(run: Given) -> Iterator[None]:
     try:
         yield
     except HistoryError as error:
-        raise HistoryError(f"{run.path}: {error}; mend it, or leave this run out") from None
+        raise HistoryError(f"{run.path}: {error}; leave this run out, or repair it") from None
 
 
 def _written(run: Given, writer: Writer) -> RunRows:

@@ -4,7 +4,7 @@ They are those of a dataset, or the folders of a campaign or a store. Each is ju
 alone (`maxq.harness.run.piecewise.judge_run`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from maxq.histories.datasets.manifest import (
     Manifest,
     RunRows,
     damaged_parts,
+    part_path,
     read_manifest,
 )
 from maxq.histories.history import History
@@ -110,37 +111,29 @@ def runs_of_dataset(
         HistoryError: they may not; what clients did in one is unknown.
     """
     manifest = read_manifest(folder)
-    lost = _lost(folder, manifest)
-    if lost and not allow_truncated:
-        raise HistoryError(_unreadable(lost))
+    damaged = damaged_parts(folder, manifest)
+    if damaged and not allow_truncated:
+        raise HistoryError(_unreadable(manifest, damaged))
     found = []
     for run in manifest.runs:
         if run.config_read() is None and not workloads:
             raise HistoryError(f"{run.id} was a file, which has no config: give its --workload")
         opened = partial(_of_dataset, folder, manifest, run, workloads, passes)
         before = None if run.verdict is None else run.verdict.valid
-        found.append(Stored(run.id, Path(run.source), opened, before, lost.get(run.id, "")))
+        own = sorted(run.parts & damaged.keys())
+        lost = "; ".join(f"{part_path(folder, n).name} {damaged[n]}" for n in own)
+        found.append(Stored(run.id, Path(run.source), opened, before, lost))
     return found
 
 
-def _lost(folder: Path, manifest: Manifest) -> dict[str, str]:
-    """Why runs cannot be read, by id."""
-    damaged = damaged_parts(folder, manifest)
-    found = {}
-    for run in manifest.runs:
-        why = [damaged[at.part] for at in run.stretches if at.part in damaged]
-        if why:
-            found[run.id] = "; ".join(why)
-    return found
-
-
-def _unreadable(lost: dict[str, str]) -> str:
+def _unreadable(manifest: Manifest, damaged: Mapping[int, str]) -> str:
     """What is damaged, with the runs that it holds, and how to go on."""
-    by_part: dict[str, list[str]] = {}
-    for run, why in lost.items():
-        by_part.setdefault(why, []).append(run)
-    each = "; ".join(f"{why}, which holds {', '.join(own)}" for why, own in by_part.items())
-    return f"{each}: `maxq compact` them again, or take the others alone with --allow-truncated"
+    said = []
+    for number, why in damaged.items():
+        runs = ", ".join(run.id for run in manifest.runs if number in run.parts)
+        said.append(f"{part_path(Path(), number)}, which holds {runs}, {why}")
+    cure = "`maxq compact` the runs again, or judge the others with --allow-truncated"
+    return f"{'; '.join(said)}: {cure}"
 
 
 @contextmanager
