@@ -13,7 +13,7 @@ from maxq.histories.op import Op
 from maxq.histories.store import Run, RunStore
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-OPTIONS = Options(environment="simulated", **SMALL)
+OPTIONS = Options(environment="simulated", seed=1, time_limit_ns=10**10, **SMALL)
 
 
 def history(messages: int = 3, *, lost: bool = False) -> list[Op]:

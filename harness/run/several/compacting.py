@@ -20,7 +20,7 @@ from maxq.histories.datasets.manifest import RunRows, Verdict
 from maxq.histories.datasets.writing import Writer, dataset_in
 from maxq.histories.op import HistoryError, without_cycles
 from maxq.histories.parquet import read_batches
-from maxq.histories.store import CONFIG, PARQUET, RESULTS, is_run
+from maxq.histories.store import CONFIG, PARQUET, RESULTS, is_run, is_table
 from maxq.histories.tables import EVENTS
 from maxq.histories.text import NOT_JSON
 
@@ -94,7 +94,7 @@ def _written(run: Given, writer: Writer) -> RunRows:
 @contextmanager
 def _source_of(path: Path) -> Iterator[Source]:
     """A run's history: by its table where that says what the journal does, as a judge reads it."""
-    if not is_run(path):
+    if not path.is_dir() or is_table(path):
         with source_of(path, allow_truncated=False) as source:
             yield source
     elif (by_table := table_instead(path)) is not None:
