@@ -70,6 +70,7 @@ EPILOG = """
 Examples:
   maxq check runs/latest
   maxq check runs/latest --minimal small
+  maxq check runs/campaigns/nightly
   maxq check history.edn --workload queue
   maxq check history.edn --model list-append --consistency serializable
 """
@@ -188,8 +189,9 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
 
     RUN is a run's folder, a history of Jepsen (.edn), a journal (.jsonl) or a table: a .parquet
     file, or a folder of them. With --model it may also be elle-cli's JSON, or a log of Jepsen.
-    The new verdict replaces the stored one, unless the run is still under way or its history is
-    damaged.
+    Of a dataset (`maxq compact`), a campaign's folder or a store all runs are judged, in a line
+    each. In a run's folder the new verdict replaces the stored one, unless the run is still under
+    way or its history is damaged.
     """
     if given["model"]:
         from maxq.harness.cli.histories.by_model import Asked, check_by_model

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -88,7 +89,7 @@ def killed(folder: Path) -> None:
     for name in ("part-00000.parquet", ".part-00001.parquet.tmp"):
         (folder / name).write_bytes((written / "part-00000.parquet").read_bytes())
     sources = (Source("one", "one"), Source("three", "three"))
-    (folder / UNFINISHED).write_bytes(writing.msgspec.json.encode(sources))
+    (folder / UNFINISHED).write_bytes(msgspec.json.encode(sources))
 
 
 def test_what_a_killed_process_leaves_is_not_whole_and_is_begun_again(tmp_path: Path) -> None:

@@ -140,7 +140,9 @@ def with_a_bad_config(store: Path) -> Path:
 
 
 def nothing(store: Path) -> Path:
-    return Path(store.with_name("empty").mkdir() or store.with_name("empty"))
+    empty = store.with_name("empty")
+    empty.mkdir()
+    return empty
 
 
 def a_text(store: Path) -> Path:
