@@ -80,13 +80,13 @@ def judged_file(path: Path) -> tuple[Results, Sequence[str]]:
         st.tuples(
             st.integers(0, len(PLANTED) - 1), st.sampled_from(FORMS), st.sampled_from([0, 0.4, 1])
         ),
-        min_size=1, max_size=4,
+        min_size=1, max_size=3,
     ),
-    rows=st.integers(1, 60),
+    rows=st.integers(5, 60),
     groups=st.integers(1, 6),
     size=st.sampled_from([1 << 10, 1 << 25]),
 )  # fmt: skip
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_runs_in_a_dataset_are_those_that_were_put_into_it(
     runs: list[tuple[int, str, float]], rows: int, groups: int, size: int
 ) -> None:
