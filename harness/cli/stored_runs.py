@@ -48,7 +48,7 @@ from maxq.histories.store import StoredRun, is_run, is_table, write_whole
 from maxq.spark_checkers.masters import LOCAL, wrong
 from maxq.spark_checkers.session import Hear, need, spark_context, unheard
 
-TOGETHER = 32  # runs that are judged in the same jobs of Spark: the small part of each is held
+TOGETHER = 256  # runs, at most, that are judged in the same jobs of Spark
 HERE, SPARK = ENGINES = ("here", "spark")
 ELLE_JSON = "elle-json"  # a format of elle-cli's, for --model
 

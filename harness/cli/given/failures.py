@@ -24,10 +24,10 @@ from maxq.spark_checkers.session import SparkFailed
 EXIT_USAGE, EXIT_CRASH = 254, 255
 DEBUG = "--debug"  # of `maxq check`: all that there is about a failure
 FRESH = "--fresh"  # forget what is stored
-# Commands of many runs: the same command again goes on with what is stored.
+# Commands of many runs: the same command again goes on with what is stored, or starts over.
 RESUMED = frozenset(
-    ("bisect", "campaign", "explore", "hunt", "losses", "scenario", "scorecard", "shrink",
-     "simulate", "upgrade")
+    ("bisect", "campaign", "compact", "explore", "hunt", "losses", "scenario", "scorecard",
+     "shrink", "simulate", "upgrade")
 )  # fmt: skip
 
 

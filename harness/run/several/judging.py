@@ -29,7 +29,7 @@ from maxq.histories.datasets.manifest import (
 )
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError
-from maxq.histories.store import StoredRun, open_part
+from maxq.histories.store import JOURNAL, StoredRun, open_part
 
 Verdict = Judged | JudgedFile
 
@@ -45,34 +45,50 @@ Keep = Callable[[Judged, bool], Judged]  # what is done with a verdict, of a run
 
 
 class Stored(NamedTuple):
-    """A run that can be opened; with `again` where its table turned out to be damaged. `before` is
-    the verdict that it had, `lost` why none of its history can be read."""
+    """A run that can be opened; with `again` where its table turned out to be damaged. `events` is
+    about how many it has, `before` the verdict that it had, `lost` why none of its history can be
+    read."""
 
     id: str
     path: Path
     opened: Callable[[bool], AbstractContextManager[Open]]
+    events: int
     before: object = None
     lost: str = ""
 
 
 Together = Callable[[Sequence[Asked]], Sequence[dealt.Judged]]
+EVENTS_MAX = 2_000_000  # of several runs that are judged together: the small part of each is held
+EVENT_BYTES = 250  # of a journal, about
 
 
 def judged_each(
     runs: Sequence[Stored], together: Together, at_a_time: int
 ) -> Iterator[tuple[Stored, Verdict | None]]:
-    """Judge runs, so many at a time; those that are lost come to nothing.
+    """Judge runs, so many at a time at most; those that are lost come to nothing.
 
     Raises:
         HistoryError: one cannot be read, or how it was set up is unknown.
     """
-    left = [run for run in runs if not run.lost]
+    groups = _groups([run for run in runs if not run.lost], at_a_time)
     found: dict[str, Verdict] = {}
     for run in runs:
         if not run.lost and run.id not in found:
-            group, left = left[:at_a_time], left[at_a_time:]
+            group = next(groups)
             found = dict(zip((each.id for each in group), _judged(group, together), strict=True))
         yield run, found.get(run.id)
+
+
+def _groups(runs: Sequence[Stored], at_a_time: int) -> Iterator[list[Stored]]:
+    group: list[Stored] = []
+    for run in runs:
+        events = run.events + sum(each.events for each in group)
+        if group and (len(group) == at_a_time or events > EVENTS_MAX):
+            yield group
+            group = []
+        group.append(run)
+    if group:
+        yield group
 
 
 def _judged(group: Sequence[Stored], together: Together) -> list[Verdict]:
@@ -122,7 +138,8 @@ def runs_of_dataset(
         before = None if run.verdict is None else run.verdict.valid
         own = sorted(run.parts & damaged.keys())
         lost = "; ".join(f"{part_path(folder, n).name} {damaged[n]}" for n in own)
-        found.append(Stored(run.id, Path(run.source), opened, before, lost))
+        count = run.report.count
+        found.append(Stored(run.id, Path(run.source), opened, count, before, lost))
     return found
 
 
@@ -180,7 +197,9 @@ def runs_in_folders(
     found = []
     for run in given:
         opened = partial(_of_folder, run.path, passes, keep, allow_truncated)
-        found.append(Stored(run.id, run.path, opened))
+        journal = run.path / JOURNAL
+        events = journal.stat().st_size // EVENT_BYTES if journal.exists() else 0
+        found.append(Stored(run.id, run.path, opened, events))
     return found
 
 
