@@ -31,6 +31,7 @@ from maxq.harness.cli.histories.several import (
     check_several,
     is_several,
     kept,
+    say_assumed,
     say_state,
 )
 from maxq.harness.cli.show import show, without
@@ -360,7 +361,8 @@ def _check_file(
         piecewise.source_of(plain, allow_truncated=allow_truncated) as source,
     ):
         stored = rejudge.unread(path, source.report)
-        _say_assumed(stored, source.concurrency())
+        say_state(stored)
+        say_assumed(source.concurrency())
         passes = Passes()
         with Ticker(passes.line, first_s=FIRST_S):
             context = rejudge.context_of(source.report)
@@ -368,16 +370,6 @@ def _check_file(
     stored = msgspec.structs.replace(stored, history=judged.history)
     found = rejudge.judged_file(stored, judged.results, named, judged.recoveries)
     return found.with_counterexamples(checkers)
-
-
-def _say_assumed(stored: StoredRun, clients: int | None) -> None:
-    say_state(stored)
-    at_a_time = "" if clients is None else f", {clients} clients at a time"
-    echo(
-        "no config: assumed are settings that promise everything, "
-        f"{rejudge.CONTEXT.timing} timing, a target of which nothing is known{at_a_time}",
-        err=True,
-    )
 
 
 @click.command()

@@ -13,7 +13,7 @@ from maxq.checkers.judgement import summary
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.show import described, document, show, word
 from maxq.harness.contracts.terminal import echo, one_line
-from maxq.harness.run import stored_run
+from maxq.harness.run import rejudge, stored_run
 from maxq.harness.run.process.passes import Passes
 from maxq.harness.run.several.given import given_by, runs_in
 from maxq.harness.run.several.judging import (
@@ -53,6 +53,8 @@ def check_several(path: Path, how: How, named: Sequence[str], given: dict[str, A
         raise click.UsageError(f"--{option} is for one run, and {path} has several")
     passes = Passes()
     runs = _runs_of(path, named, passes, allow_truncated=given["allow_truncated"])
+    if named:
+        say_assumed()
     steps, codes, words = Steps("runs", 0), list[int](), Counter[str]()
     with (
         how.judge as together,
@@ -125,6 +127,16 @@ def say_state(stored: StoredRun, *, ended: bool = True) -> None:
         )
     if not ended:
         echo("the run still goes on; judged as far as it is recorded", err=True)
+
+
+def say_assumed(clients: int | None = None) -> None:
+    """Say what is assumed of a file, of which so many clients are known."""
+    at_a_time = "" if clients is None else f", {clients} clients at a time"
+    echo(
+        "no config: assumed are settings that promise everything, "
+        f"{rejudge.CONTEXT.timing} timing, a target of which nothing is known{at_a_time}",
+        err=True,
+    )
 
 
 def kept(judged: Judged, ended: bool) -> Judged:

@@ -20,7 +20,7 @@ from maxq.histories.datasets.manifest import RunRows, Verdict
 from maxq.histories.datasets.writing import Writer, dataset_in
 from maxq.histories.op import HistoryError, without_cycles
 from maxq.histories.parquet import read_batches
-from maxq.histories.store import CONFIG, PARQUET, RESULTS, is_run, is_table
+from maxq.histories.store import CONFIG, RESULTS, is_run, is_table
 from maxq.histories.tables import EVENTS
 from maxq.histories.text import NOT_JSON
 
@@ -115,8 +115,9 @@ def _events(source: Source, path: Path) -> Iterator[pa.RecordBatch]:
     except HistoryError as error:
         if not is_run(path):
             raise
-        name = PARQUET if len(source.table) == 1 else source.table[0].path.parent.name
-        said = f"{error}; its journal is whole, and read where {name} is gone"
+        table = source.table[0].path
+        name = table.name if table.parent == path else table.parent.name
+        said = f"{error}; take {name} away, and its journal is read, which is whole"
         raise HistoryError(said) from None
 
 

@@ -130,6 +130,8 @@ def runs_of_dataset(
     damaged = damaged_parts(folder, manifest)
     if damaged and not allow_truncated:
         raise HistoryError(_unreadable(manifest, damaged))
+    if workloads and all(run.config_read() is not None for run in manifest.runs):
+        raise HistoryError("--workload is for files: each run here says what it was")
     found = []
     for run in manifest.runs:
         if run.config_read() is None and not workloads:

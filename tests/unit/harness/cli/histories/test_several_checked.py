@@ -175,6 +175,7 @@ def test_runs_of_a_damaged_part_are_named_and_others_judged_when_that_is_enough(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("--workload", "queue"), "--workload is for files: each run here says what it was"),
         (("--power",), "--power is for one run, and "),
         (("--explain",), "--explain is for one run, and "),
         (("--minimal", "small"), "--minimal is for one run, and "),
@@ -198,9 +199,12 @@ def test_files_without_a_config_need_their_workload(
     shutil.copy(run / PARQUET, file)
     assert run_cli(["compact", str(file), "--out", str(out)]) == 0
 
-    assert told(capsys, "check", out)[0] == 254
-    code, said, _ = told(capsys, "check", out, "--workload", "queue", "--json")
+    code, _, err = told(capsys, "check", out)
+    assert code == 254
+    assert "Z was a file, which has no config: give its --workload" in err
+    code, said, err = told(capsys, "check", out, "--workload", "queue", "--json")
     assert code == 1
+    assert err.startswith("no config: assumed are settings that promise everything, ")
     assert json.loads(said) == json.loads(
         told(capsys, "check", file, "--workload", "queue", "--json")[1]
     )

@@ -156,7 +156,7 @@ def a_text(store: Path) -> Path:
     [
         (another_of_its_name, "are both called queue/.*, and differ: leave one out"),
         (with_a_damaged_journal, "Z: history.jsonl: lines 1 to .*; leave this run out, or repair"),
-        (with_a_damaged_table, "its journal is whole, and read where history.parquet is gone"),
+        (with_a_damaged_table, "take history.parquet away, and its journal is read, which is"),
         (with_a_bad_config, "config.json: .*; leave this run out"),
         (nothing, "empty: no history in empty"),
         (a_text, "notes.txt: unknown suffix"),
