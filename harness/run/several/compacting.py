@@ -50,7 +50,7 @@ def compact(runs: Sequence[Given], out: Path, done: Callable[[int], None]) -> li
                     found.append(_written(run, writer))
                 done(number)
     except OSError as error:
-        if not is_full(error):
+        if not is_full(error) or error.filename:  # who names a place has said what is full
             raise
         why = "the disk is full: nothing is kept; free some of it and begin again"
         raise OSError(error.errno, why, str(out)) from error

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -213,17 +214,23 @@ def in_a_process(body: str, *paths: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        (True, "the disk is full: nothing is kept; free some of it and begin again: {out}"),
+        (False, "the disk is full where a judgement keeps rows (TMPDIR): {tmp}"),
+    ],
+)
+def test_a_full_disk_is_said_and_leaves_nothing(ended: bool, said: str, tmp_path: Path) -> None:
     """No file may have more than 9,000 bytes; Python ignores SIGXFSZ, so the write just fails."""
     store, out = tmp_path / "runs", tmp_path / "d"
     for number in range(3):
-        stored(store, history(400), number)
+        stored(store, history(400), number, ended=ended)
     limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); "
     done = in_a_process(limit + "sys.exit(run_cli(['compact', store, '--out', out]))", store, out)
 
     assert done.returncode == 255
-    said = f"the disk is full: nothing is kept; free some of it and begin again: {out}"
-    assert said in done.stderr
+    assert said.format(out=out, tmp=tempfile.gettempdir()) in done.stderr
     assert "Traceback" not in done.stderr
     assert not out.exists()
 
