@@ -106,7 +106,7 @@ def _state(report: ReadReport) -> str:
     """What must be known of a history with the verdict on it."""
     if report.damage:
         return f" (damaged, and judged to event {report.count:,}: {report.damage})"
-    return "" if report.complete else " (did not end properly)"
+    return "" if report.complete else " (judged as far as it is recorded)"
 
 
 def say_state(stored: StoredRun, *, ended: bool = True) -> None:

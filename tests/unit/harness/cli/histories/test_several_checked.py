@@ -89,7 +89,7 @@ def test_a_line_says_each_verdict_and_what_it_was_before(
     assert [line.partition(": ")[0] for line in lines] == [*names, "5 runs"]
     assert lines[1].startswith(f"{names[1]}: INVALID: At least 1 of 6 ")
     assert lines[1].endswith(" (was valid)")
-    assert lines[2].endswith(" (did not end properly)")
+    assert lines[2].endswith(" (judged as far as it is recorded)")
     assert lines[5] == "5 runs: 1 INVALID, 4 unknown"
     assert err == ""
 
