@@ -24,11 +24,12 @@ from maxq.spark_checkers.session import SparkFailed
 EXIT_USAGE, EXIT_CRASH = 254, 255
 DEBUG = "--debug"  # of `maxq check`: all that there is about a failure
 FRESH = "--fresh"  # forget what is stored
-# Commands of many runs: the same command again goes on with what is stored, or starts over.
+# Commands of many runs: the same command again goes on with what is stored.
 RESUMED = frozenset(
-    ("bisect", "campaign", "compact", "explore", "hunt", "losses", "scenario", "scorecard",
-     "shrink", "simulate", "upgrade")
+    ("bisect", "campaign", "explore", "hunt", "losses", "scenario", "scorecard", "shrink",
+     "simulate", "upgrade")
 )  # fmt: skip
+AFRESH = frozenset(("compact",))  # the same command again starts over
 
 
 def report(error: BaseException, text: str = "") -> None:
@@ -62,7 +63,7 @@ def reported(error: BaseException, argv: Sequence[str]) -> int:
 def _interrupted(error: BaseException, argv: Sequence[str]) -> int:
     """Say that a signal cut the command off, and what to do; the exit code, of that signal."""
     by = f"interrupted by {ORDERS.signal.name}"
-    if RESUMED.isdisjoint(argv[:1]):
+    if (RESUMED | AFRESH).isdisjoint(argv[:1]):
         report(error, f"{by}; what was recorded can be judged by `maxq check`")
     else:
         again = pasted(shlex.join([NAME, *(word for word in argv if word != FRESH)]))

@@ -235,6 +235,23 @@ def test_a_full_disk_is_said_and_leaves_nothing(ended: bool, said: str, tmp_path
     assert not out.exists()
 
 
+def test_an_interrupt_leaves_nothing_and_says_how_to_go_on(tmp_path: Path) -> None:
+    store, out = tmp_path / "runs", tmp_path / "d"
+    stored(store, history())
+    interrupt = (
+        "import signal; from maxq.harness.cli import main; "
+        "from maxq.histories.datasets import writing; "
+        "writing.part_of = lambda path: signal.raise_signal(signal.SIGINT); "
+        "sys.argv = ['maxq', 'compact', store, '--out', out]; main.main()"
+    )
+    done = in_a_process(interrupt, store, out)
+
+    assert done.returncode == 128 + signal.SIGINT
+    assert "interrupted by SIGINT\ngo on:   " in done.stderr
+    assert f"compact {store} --out {out}\n" in done.stderr
+    assert not out.exists()
+
+
 def test_a_process_that_is_killed_leaves_nothing_whole_and_the_same_again_ends_it(
     tmp_path: Path,
 ) -> None:
