@@ -15,12 +15,19 @@
 
 ``[[controller]]`` is as ``[[namesrv]]``; without any, brokers are masters and slaves by their
 settings, and `id` 0 is the master. With controllers `id` is what they gave the broker. `container`
-may be left out: such a node can be watched, and has no faults.
+may be left out: such a node can be watched, and has no faults. In its place a node on another host
+has
+
+    ssh = "admin@10.0.0.7:22"
+    unit = "rocketmq-broker.service"
+
+or, where no systemd has it, commands of a shell: `start`; `stop`, where something else would start
+it again; `pid`, a file or a command that says its process, where nobody listens at its port.
 """
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -35,7 +42,12 @@ BYTES_MAX = 1 << 20
 Name = Annotated[str, Meta(pattern=r"^[^\s:/]{1,140}$")]
 Address = Annotated[str, Meta(pattern=r"^[^\s:]{1,253}:[0-9]{1,5}$")]
 Container = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{0,128}$")]
+Host = Annotated[str, Meta(pattern=r"^([^\s:/@-][^\s:/@]*@[^\s:/@-][^\s:/@]*(:[0-9]{1,5})?)?$")]
+Unit = Annotated[str, Meta(pattern=r"^([A-Za-z0-9_.:\\@][A-Za-z0-9_.:\\@-]*\.service)?$")]
+Command = Annotated[str, Meta(pattern=r"^[^\x00\r\n]*$", max_length=4096)]
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+SSH_PORT = 22
+ON_HOSTS = ("unit", "start", "stop", "pid")  # of a node with `ssh`
 
 
 class ClusterFileError(ValueError):
@@ -44,11 +56,27 @@ class ClusterFileError(ValueError):
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A node, by what Max-Q calls it, and its ``host:port``. `container` is the name of the docker
-    container in which it runs alone; empty: none of this machine."""
+    container in which it runs alone; empty: none of this machine. `ssh` is the host on which it
+    runs, as ``user@host:port``; `unit` or `start` say how it is started there."""
 
     name: Name
     address: Address
     container: Container = ""
+    ssh: Host = ""
+    unit: Unit = ""
+    start: Command = ""
+    stop: Command = ""
+    pid: Command = ""
+
+    @property
+    def how(self) -> str:
+        """How it is started on its host."""
+        return self.unit or self.start
+
+    @property
+    def place(self) -> str:
+        """Where it runs, in words."""
+        return f"ssh {self.ssh} {self.how}" if self.ssh else f"container {self.container}"
 
 
 class BrokerMember(Member, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,6 +89,14 @@ class BrokerMember(Member, frozen=True, forbid_unknown_fields=True, kw_only=True
 M = TypeVar("M", bound=Member)
 
 
+class SshFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is used beside the agent and the files in ``~/.ssh``; a path is relative to the folder
+    of the file that names it."""
+
+    key: str = ""
+    known_hosts: str = ""
+
+
 class Existing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A cluster: `cluster` is its brokerClusterName, `file` where this was read from."""
 
@@ -68,12 +104,18 @@ class Existing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     namesrv: Annotated[tuple[Member, ...], Meta(min_length=1)]
     broker: Annotated[tuple[BrokerMember, ...], Meta(min_length=1)]
     controller: tuple[Member, ...] = ()
+    ssh: SshFiles = SshFiles()
     file: str = ""
 
     @property
     def members(self) -> tuple[Member, ...]:
         """All nodes."""
         return (*self.namesrv, *self.controller, *self.broker)
+
+    @property
+    def on_hosts(self) -> bool:
+        """Whether nodes are on hosts that are reached over ssh."""
+        return any(member.ssh for member in self.members)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -161,13 +203,39 @@ def _wrong(found: Existing) -> str:
     ids = Counter((b.set, b.id) for b in found.broker)
     if (same := ids.most_common(1)[0])[1] > 1:
         return f"two brokers of {same[0][0]} with the id {same[0][1]}"
-    high = [m.address for m in members if not 0 < _port(m.address) < 1 << 16]
-    return f"{high[0]} has no port between 1 and 65535" if high else ""
+    high = [
+        at for m in members for at in (m.address, m.ssh if ":" in m.ssh else f":{SSH_PORT}")
+        if not 0 < _port(at) < 1 << 16
+    ]  # fmt: skip
+    if high:
+        return f"{high[0]} has no port between 1 and 65535"
+    return next(filter(None, map(_wrong_place, members)), "")
+
+
+def _wrong_place(one: Member) -> str:
+    """What is wrong of where a node runs, and how it is started there."""
+    if not one.ssh:
+        stray = [key for key in ON_HOSTS if getattr(one, key)]
+        return f'{one.name} has a line {stray[0]}: add ssh = "USER@HOST"' if stray else ""
+    if one.container:
+        return f"{one.name} has lines container and ssh: keep the one where it runs"
+    if not one.how:
+        return (
+            f'{one.name} has ssh, and nothing that starts it: add unit = "NAME.service", or '
+            'start = "COMMAND"'
+        )
+    if one.unit and (one.start or one.stop):
+        extra = "start" if one.start else "stop"
+        return f"{one.name} has lines unit and {extra}: systemd does both, so keep one of them"
+    return ""
 
 
 def written(found: Existing) -> str:
     """The text of a file that says so."""
+    files = msgspec.to_builtins(found.ssh)
     blocks = [f"cluster = {_quoted(found.cluster)}\n"]
+    if any(files.values()):
+        blocks.append(f"[ssh]\n{_set(files)}")
     for kind, members in (("namesrv", found.namesrv), ("controller", found.controller)):
         blocks += [f"[[{kind}]]\n{_lines(one)}" for one in members]
     blocks += [
@@ -178,8 +246,12 @@ def written(found: Existing) -> str:
 
 
 def _lines(one: Member) -> str:
-    inside = f"container = {_quoted(one.container)}\n" if one.container else ""
-    return f"name = {_quoted(one.name)}\naddress = {_quoted(one.address)}\n{inside}"
+    keys = ("name", "address", "container", "ssh", *ON_HOSTS)
+    return _set({key: getattr(one, key) for key in keys})
+
+
+def _set(values: Mapping[str, str]) -> str:
+    return "".join(f"{key} = {_quoted(text)}\n" for key, text in values.items() if text)
 
 
 def _quoted(text: str) -> str:

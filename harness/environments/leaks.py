@@ -16,6 +16,7 @@ from maxq.harness.environments.disks import leaks
 from maxq.harness.environments.engine import leaks as docker_remains
 from maxq.harness.environments.engine.client import EngineFailed, connect
 from maxq.harness.environments.engine.leaks import Cleaned
+from maxq.harness.environments.machines.machine_agent import started
 
 LOOK_S = 0.1  # between looks at what goes
 
@@ -38,7 +39,7 @@ class Left(msgspec.Struct, frozen=True):
 
     def living(self) -> list[int]:
         """The processes that are still there."""
-        return [pid for pid, start in self.processes if docker_remains.started(pid) == start]
+        return [pid for pid, start in self.processes if started(pid) == start]
 
 
 def gone(left: Iterable[Left], within_s: float) -> list[str]:
@@ -69,8 +70,8 @@ def left_of(harness: int) -> Left:
         found = children.get(waiting.pop(), [])
         below += found
         waiting += found
-    started = [(pid, docker_remains.started(pid)) for pid in sorted(below)]
-    return Left(harness, tuple((pid, at) for pid, at in started if at is not None))
+    begun = [(pid, started(pid)) for pid in sorted(below)]
+    return Left(harness, tuple((pid, at) for pid, at in begun if at is not None))
 
 
 def _in_engine(harness: int) -> list[str]:

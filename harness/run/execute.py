@@ -27,6 +27,7 @@ from maxq.harness.contracts.environment import (
 from maxq.harness.contracts.plugins import Needed, current
 from maxq.harness.contracts.target import Target, spoken
 from maxq.harness.environments.attached.attached_containers import AttachedContainers
+from maxq.harness.environments.attached.attached_hosts import AttachedHosts
 from maxq.harness.environments.disks import node_disk
 from maxq.harness.environments.docker import PYTHON, DockerEnvironment
 from maxq.harness.environments.local import LocalEnvironment
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from maxq.harness.simulation.world import SimHost, World
 
 NODES = "nodes"  # the folder of a run that holds its machines'
+CLOCKS = "clocks"  # of the configuration: how far the clocks of hosts were off (ms)
 LEFT = "left"  # of the configuration: what a run left otherwise of a cluster that ran already
 
 
@@ -123,7 +125,7 @@ def _real(options: Options, run: Run, context: RunContext, is_valid: Judge) -> N
         asyncio.run(main())
     finally:
         if cluster is not None:
-            run.add_config({LEFT: cluster.left})
+            run.add_config({LEFT: cluster.left, **clocks_of(environment)})
 
 
 def _adopted(
@@ -137,15 +139,24 @@ def _adopted(
             f"nobody has consented to faults in cluster {options.existing.cluster}: "
             f"`{options.command()}` does"
         )
-    environment = AttachedContainers(
-        options.existing, run.path / NODES, base_image=context.base_image,
-        needs=needs_of_run(options), say=context.progress.say,
-    )  # fmt: skip
+    folder, needs, say = run.path / NODES, needs_of_run(options), context.progress.say
+    environment: AttachedHosts | AttachedContainers
+    if options.existing.on_hosts:
+        environment = AttachedHosts(options.existing, folder, needs=needs, say=say)
+    else:
+        environment = AttachedContainers(
+            options.existing, folder, base_image=context.base_image, needs=needs, say=say
+        )
     cluster = Adopted(
         environment, target, options.settings(), only=options.only, pids=environment.pids,
-        say=context.progress.say,
+        say=say,
     )  # fmt: skip
     return cluster, environment
+
+
+def clocks_of(environment: Environment) -> dict[str, object]:
+    """How far the clocks of others' hosts are off, for the configuration of a run."""
+    return {CLOCKS: environment.clocks} if isinstance(environment, AttachedHosts) else {}
 
 
 async def _kept(cluster: Deployment, environment: Environment, progress: Progress) -> None:

@@ -18,13 +18,12 @@ from click.core import ParameterSource
 from maxq.harness.cli.given.asked import SEED_BITS, flat
 from maxq.harness.cli.given.param_types import usage
 from maxq.harness.cli.given.sections import section
+from maxq.harness.contracts.environment import Capability
 from maxq.harness.contracts.existing import Existing, read
 from maxq.harness.contracts.terminal import echo, pasted
-from maxq.harness.environments.attached.attached_containers import (
-    OF_NETWORKS,
-    network_of,
-    standings,
-)
+from maxq.harness.environments.attached.attached_containers import network_of, standings
+from maxq.harness.environments.attached.attached_hosts import looked_at
+from maxq.harness.environments.attached.foreign_machine import OF_NETWORKS
 from maxq.harness.environments.engine.client import connect
 from maxq.harness.run.attached.watching import asked_of, said_of
 from maxq.harness.run.execute import planned
@@ -46,7 +45,8 @@ OF_CLUSTERS = section(
     click.option(
         "--cluster", "existing", metavar="FILE", default=None,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="test this cluster, in containers of this machine: a file of `maxq cluster find`",
+        help="test this cluster, in containers of this machine or on hosts reached over ssh: a "
+        "file of `maxq cluster find`",
     ),
     click.option(
         "--yes", "consent", metavar="NAME", default="",
@@ -71,7 +71,8 @@ def options_for(given: Mapping[str, Any]) -> tuple[Options, tuple[str, ...]]:
     """The options of a run on such a cluster, by what its nodes answer, and that in lines.
 
     Raises:
-        UsageError: an option is not for it, or the file describes no cluster in containers.
+        UsageError: an option is not for it, or the file describes no cluster that can be
+            tested.
     """
     context = click.get_current_context()
     said = {
@@ -90,10 +91,7 @@ def options_for(given: Mapping[str, Any]) -> tuple[Options, tuple[str, ...]]:
         raise click.UsageError("--cluster has --workload queue alone")
     with usage():
         existing = read(given["existing"])
-        with contextlib.closing(connect()) as engine:
-            found = standings(engine, existing)
-        if needs_of(nemesis) & OF_NETWORKS:
-            network_of(found, existing)
+        reached = seen_where_they_are(existing, needs_of(nemesis))
         options, release = asyncio.run(asked_of(existing, given["time_limit"]))
     if not release:
         raise click.UsageError(f"no broker of {existing.file} answers")
@@ -118,7 +116,22 @@ def options_for(given: Mapping[str, Any]) -> tuple[Options, tuple[str, ...]]:
         # What was sent to a topic that was deleted may come back with another one of its name.
         topic=f"maxq-{secrets.token_hex(4)}-queue",
     )
-    return options, tuple(said_of(options, release))
+    return options, (*said_of(options, release), *reached)
+
+
+def seen_where_they_are(existing: Existing, needs: frozenset[Capability]) -> Sequence[str]:
+    """Find all nodes in containers or on hosts; what somebody should know of these.
+
+    Raises:
+        MissingCapability: they cannot be tested there.
+    """
+    if existing.on_hosts:
+        return asyncio.run(looked_at(existing, needs))
+    with contextlib.closing(connect()) as engine:
+        found = standings(engine, existing)
+    if needs & OF_NETWORKS:
+        network_of(found, existing)
+    return ()
 
 
 def consented(options: Options, existing: Existing, said: Sequence[str], consent: str) -> bool:
@@ -145,7 +158,7 @@ def page(options: Options, existing: Existing, said: Sequence[str]) -> Iterator[
     yield f"cluster {existing.cluster}, {options.running}, by {existing.file}:"
     width = max(len(member.name) for member in existing.members)
     for member in existing.members:
-        yield f"  {member.name:{width}}  {member.address}  container {member.container}"
+        yield f"  {member.name:{width}}  {member.address}  {member.place}"
     yield from said
     acts = in_order(planned(options).acts)
     whose = f", to no other node than {', '.join(options.only)}" if options.only else ""

@@ -4,6 +4,7 @@ Nothing of it is set up, stopped or read from disks. Topics and consumer groups 
 anywhere, and deleted at the end. `say` hears what differs then from before. Units: seconds.
 """
 
+import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
@@ -13,7 +14,7 @@ from maxq.harness.cluster.adopted.cluster_snapshots import Fact, Snapshot, diffe
 from maxq.harness.cluster.deployment import Deployment
 from maxq.harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
 from maxq.harness.cluster.queries import Inquiry, SetupFailed
-from maxq.harness.contracts.cluster import Grudge, Part
+from maxq.harness.contracts.cluster import Grudge, Part, Proof
 from maxq.harness.contracts.environment import Environment, MachineSpec, Port
 from maxq.harness.contracts.target import Settings, Target
 from maxq.reference.records import RemoteProtocolError
@@ -66,6 +67,11 @@ class AdoptedNodes(Nodes):
         status = await self.machine(node).spawn((), log=NODE_LOG)
         self._pids[self.process(node)] = status.pid
 
+    async def _ended(self, node: str, *expected: int) -> Proof:
+        """As anywhere. How a process ended is told to whoever started it: elsewhere a machine says
+        by which signal it was asked to."""
+        return await super()._ended(node, *expected, -signal.SIGTERM)
+
     async def identity(self, node: str) -> int | None:
         """By the file that describes the cluster."""
         return self.node(node).replica
@@ -80,7 +86,7 @@ class AdoptedNodes(Nodes):
         raise self._no_store(node)
 
     def _no_store(self, node: str) -> OSError:
-        return OSError(f"the store of {node} is in a container of somebody else")
+        return OSError(f"the store of {node} is on a machine of somebody else")
 
 
 class _Rejoined:
@@ -156,7 +162,7 @@ class Adopted(Deployment):
         return []
 
     async def collect(self) -> AsyncIterator[tuple[str, str, bytes]]:
-        """What each container wrote last."""
+        """What each node wrote last, where its machine knows."""
         for process in self.processes.spawned():
             machine = self.processes.machine(process)
             data = await machine.get(f"{machine.data_dir}/{NODE_LOG}")

@@ -26,7 +26,8 @@ from maxq.harness.contracts.environment import (
     MissingCapability,
 )
 from maxq.harness.contracts.existing import Existing
-from maxq.harness.environments.attached.foreign_machine import ForeignMachine
+from maxq.harness.environments.attached.foreign_container import ForeignContainer
+from maxq.harness.environments.attached.foreign_machine import OF_NETWORKS, OF_PROCESSES
 from maxq.harness.environments.engine import image as docker_image
 from maxq.harness.environments.engine import leaks, rights
 from maxq.harness.environments.engine.client import (
@@ -44,8 +45,6 @@ from maxq.reference.rpc import Dial, loop_dial
 
 NAME = "attached"
 OBSERVER = "observer"
-OF_PROCESSES = frozenset((Capability.KILL, Capability.RESTART, Capability.PAUSE))
-OF_NETWORKS = frozenset((Capability.CUT, Capability.LOSS))
 LOOK_TIMEOUT_S = 3  # for an answer that one can do without
 LEAVE_S = 5.0  # containers end by themselves within this
 LOST = "a container of Max-Q ended, beside a cluster that it tests: "
@@ -83,7 +82,7 @@ class AttachedContainers:
         self._engine: Engine | None = None
         self._watchdog: leaks.Watchdog | None = None
         self._image = ""
-        self._machines: dict[str, ForeignMachine] = {}
+        self._machines: dict[str, ForeignContainer] = {}
         self._addresses: dict[str, str] = {}  # of clients and observers
         self._owed: set[str] = set()
         self._claims: list[socket.socket] = []
@@ -117,7 +116,7 @@ class AttachedContainers:
         for name, standing in found.items():
             host, _, _ = self._existing.addresses[name].rpartition(":")
             (self._folder / name).mkdir(parents=True, exist_ok=True)
-            self._machines[name] = ForeignMachine(
+            self._machines[name] = ForeignContainer(
                 engine, name, standing, host, str(self._folder / name),
                 started=self._started, owes=self._owes,
             )  # fmt: skip
@@ -203,7 +202,7 @@ class AttachedContainers:
         """The process of each node."""
         return {name: machine.standing.pid for name, machine in self._machines.items()}
 
-    def machine(self, name: str) -> ForeignMachine:
+    def machine(self, name: str) -> ForeignContainer:
         return self._machines[name]
 
     def entrance(self, name: str) -> str:
@@ -265,7 +264,8 @@ def standings(engine: Engine, existing: Existing) -> dict[str, Standing]:
         if not member.container:
             raise MissingCapability(
                 f"{existing.file}: {name} names no container. A cluster is tested where each node "
-                'is alone in one of this machine: add a line container = "NAME" (docker ps)'
+                'is alone in one of this machine: add a line container = "NAME" (docker ps), or to '
+                'all nodes lines ssh = "USER@HOST" and unit = "NAME.service"'
             )
         try:
             found[name] = own = engine.standing(member.container)

@@ -1,22 +1,19 @@
-"""A container that somebody else made, as a machine: its one process, and the network it has.
+"""A machine of somebody else, with one process on it that faults may strike.
 
-Signals go through the engine, which then leaves an ended container as it is, whatever its restart
-policy. Where cuts or losses are needed, an agent in a container beside it has the same network, as
-long as that lasts: the engine gives a container that starts again another one, so the agent is
-replaced and its rules are put again, with the addresses that all machines have then.
-
-Nothing of its disk is reached. Units: seconds, bytes.
+Its network, as its agent changes it, and all that is never done to it. How its process is reached
+is said by whoever knows: `maxq.harness.environments.attached.foreign_container`,
+`maxq.harness.environments.attached.host_machine`. Nothing of its disk is reached. Units: seconds,
+bytes.
 """
 
-import asyncio
-import signal as signals
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NoReturn, ParamSpec, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, TypeVar
 
 import msgspec
 
 from maxq.harness.contracts.environment import (
     CLIENT,
+    Capability,
     ClockShown,
     Cut,
     Delay,
@@ -26,66 +23,32 @@ from maxq.harness.contracts.environment import (
     Misread,
     MissingCapability,
     Port,
-    ProcessStatus,
     Written,
 )
-from maxq.harness.environments.engine.client import Engine, EngineFailed, Standing
 from maxq.harness.environments.machines.machine import LinkedNetwork
 from maxq.reference.rpc import Dial
 
-LOG = "node.log"  # what its process wrote, in its folder
-LOG_LINES = 20_000
-BY_SIGNAL = 128  # an exit code beyond is that of a process that a signal ended, by this much more
-RESTARTED = -1  # the exit code of a process that others have started again: nobody knows it
+OF_PROCESSES = frozenset((Capability.KILL, Capability.RESTART, Capability.PAUSE))
+OF_NETWORKS = frozenset((Capability.CUT, Capability.LOSS))
 Rule = TypeVar("Rule", Cut, Loss)
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def status_of(standing: Standing, pid: int) -> ProcessStatus:
-    """How a process is that was a container's; one that has another now has ended by itself, and
-    others have started it again."""
-    if standing.pid == pid:
-        return ProcessStatus(pid=pid, code=None, stopped=standing.paused)
-    if standing.pid:
-        return ProcessStatus(pid=pid, code=RESTARTED)
-    killed = standing.code == BY_SIGNAL + signals.SIGKILL
-    return ProcessStatus(pid=pid, code=-signals.SIGKILL if killed else standing.code)
 
 
 class ForeignMachine:
-    """A container.
+    """A machine whose process somebody else started.
 
     Args:
-        engine: that has it.
         name: of its node.
-        standing: how it was found.
         address: of its node.
         folder: of the run, where its log goes.
-        network: where it finds its agent; None: nothing is done to its network.
-        started: called once its process has been started again, to have its agent replaced.
-        owes: called with whether its process may be taken away from now on.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        name: str,
-        standing: Standing,
-        address: str,
-        folder: str,
-        *,
-        started: Callable[[str], Awaitable[None]],
-        owes: Callable[[str], None],
-    ) -> None:
-        self._engine = engine
+    whose = "of somebody else"
+
+    def __init__(self, name: str, address: str, folder: str) -> None:
         self._name = name
-        self.standing = standing
         self._address = address
         self._folder = folder
-        self._started = started
-        self._owes = owes
-        self.network: LinkedNetwork | None = None
+        self.network: LinkedNetwork | None = None  # None: nothing is done to it
         self._cuts: Sequence[Cut] = ()
         self._losses: Sequence[Loss] = ()
 
@@ -104,33 +67,6 @@ class ForeignMachine:
     @property
     def data_dir(self) -> str:
         return self._folder
-
-    # Its process.
-
-    async def spawn(self, argv: Sequence[str], *, log: str) -> ProcessStatus:
-        """Start the container as it is: the command is its own."""
-        before, id_ = self.standing.addresses, self.standing.id
-        await _asked(self._engine.do, id_, "start")
-        self.standing = await _asked(self._engine.standing, id_)
-        for network, address in before.items():
-            if address == self._address:
-                self._address = self.standing.addresses.get(network, address)
-        await self._started(self._name)
-        return ProcessStatus(pid=self.standing.pid, code=None)
-
-    async def signal(self, pid: int, signal: int) -> None:
-        """As the contract says; SIGSTOP and SIGCONT hold and free all that the container runs."""
-        id_ = self.standing.id
-        self._owes(id_)
-        if signal in (signals.SIGSTOP, signals.SIGCONT):
-            now = await _asked(self._engine.standing, id_)
-            if now.pid and now.paused != (signal == signals.SIGSTOP):
-                await _asked(self._engine.do, id_, "unpause" if now.paused else "pause")
-            return
-        await _asked(self._engine.signal, id_, signal)
-
-    async def status(self, pid: int) -> ProcessStatus:
-        return status_of(await _asked(self._engine.standing, self.standing.id), pid)
 
     async def command(self, pid: int) -> Sequence[str]:
         return ()  # it is what its maker said
@@ -172,12 +108,10 @@ class ForeignMachine:
         if self._losses:
             await self.lose([_at(loss, blocks) for loss in self._losses])
 
-    # Its files, which nobody reaches but what it wrote to its output.
+    # Its files, which nobody reaches.
 
     async def get(self, path: str) -> bytes | None:
-        if path != f"{self._folder}/{LOG}":
-            return None
-        return await _asked(self._engine.log, self.standing.id, LOG_LINES)
+        return None
 
     async def files(self, folder: str) -> list[str]:
         return []
@@ -246,19 +180,7 @@ class ForeignMachine:
         self._refuse("change its names")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise MissingCapability(f"{self._name} is a container of somebody else: nobody may {what}")
-
-
-async def _asked(do: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-    """What the engine answers, in a thread.
-
-    Raises:
-        OSError: it refuses.
-    """
-    try:
-        return await asyncio.to_thread(do, *args, **more)
-    except EngineFailed as error:
-        raise OSError(str(error)) from None
+        raise MissingCapability(f"{self._name} is {self.whose}: nobody may {what}")
 
 
 def _at(rule: Rule, blocks: Mapping[str, str]) -> Rule:

@@ -8,7 +8,8 @@ what should be left all the same.
 import os
 
 from maxq.harness.environments.disks import kernel
-from maxq.harness.environments.engine.leaks import Cleaned, started, this_process
+from maxq.harness.environments.engine.leaks import Cleaned, this_process
+from maxq.harness.environments.machines.machine_agent import started
 
 PREFIX = "maxq"
 

@@ -23,6 +23,7 @@ import msgspec
 
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.environments.engine.client import LABEL, Engine, EngineFailed, Remain, connect
+from maxq.harness.environments.machines.machine_agent import started
 
 PID, START, BOOT, PROCESSES = "maxq.pid", "maxq.start", "maxq.boot", "maxq.processes"
 FOLDER = "maxq.folder"
@@ -64,16 +65,6 @@ def this_process() -> Holder:
         boot=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         processes=os.readlink("/proc/self/ns/pid"),
     )
-
-
-def started(pid: int) -> int | None:
-    """When a process began, in clock ticks from boot; None if there is none, or a dead one."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def is_dead(labels: Mapping[str, str], here: Holder, start: int | None) -> bool:

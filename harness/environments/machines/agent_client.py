@@ -7,12 +7,25 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from maxq.harness.contracts.environment import EnvironmentLost
 from maxq.harness.environments.machines.machine_agent import PACKET_MAX
 
 Answer = tuple[dict[str, Any], int | None]
+
+
+class Asked(Protocol):
+    """An agent, however it is reached."""
+
+    async def ask(self, do: str, **request: object) -> Answer:
+        """Ask the agent; returns its answer, and a descriptor if it sent one.
+
+        Raises:
+            EnvironmentLost: it has ended.
+            OSError: it could not do what was asked.
+        """
+        ...
 
 
 class Link:
@@ -35,12 +48,7 @@ class Link:
         loop.add_reader(sock, self._read)
 
     async def ask(self, do: str, **request: object) -> Answer:
-        """Ask the agent; returns its answer, and a descriptor if it sent one.
-
-        Raises:
-            EnvironmentLost: it has ended.
-            OSError: it could not do what was asked.
-        """
+        """As `Asked` says."""
         packet = json.dumps({"do": do, **request}).encode()
         if len(packet) > PACKET_MAX:
             raise OSError(errno.EMSGSIZE, f"{do}: request too long: {len(packet)} > {PACKET_MAX}")

@@ -41,7 +41,7 @@ from maxq.harness.contracts.environment import (
     Written,
 )
 from maxq.harness.environments.disks.node_disk import OwnDisk
-from maxq.harness.environments.machines.agent_client import Link
+from maxq.harness.environments.machines.agent_client import Asked, Link
 from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
 from maxq.harness.environments.machines.wrong_clock import SEEN_S, WrongClock
 from maxq.reference.rpc import Dial, Wired
@@ -86,12 +86,14 @@ class LinkedNetwork:
         link: to the agent.
         name: of the machine.
         client: the block that a cut of `CLIENT` means.
+        spared: a TCP port that nothing touches; 0: none.
     """
 
-    def __init__(self, link: Link, name: str, client: str) -> None:
+    def __init__(self, link: Asked, name: str, client: str, spared: int = 0) -> None:
         self._link = link
         self._name = name
         self._client = client
+        self._spared = spared
 
     @property
     def name(self) -> str:
@@ -104,7 +106,7 @@ class LinkedNetwork:
             msgspec.structs.replace(c, block=self._client) if c.source == CLIENT else c
             for c in cuts
         ]
-        await self._link.ask("filter", name=self._name, ruleset=ruleset(resolved))
+        await self._link.ask("filter", name=self._name, ruleset=ruleset(resolved, self._spared))
 
     async def cut_packets(self) -> dict[str, int]:
         answer, _ = await self._link.ask("caught", name=self._name)
@@ -119,7 +121,8 @@ class LinkedNetwork:
         await self._link.ask("reset", name=self._name, block=block)
 
     async def lose(self, losses: Sequence[Loss]) -> None:
-        await self._link.ask("filter", name=self._name, ruleset=loss_ruleset(losses))
+        rules = loss_ruleset(losses, self._spared)
+        await self._link.ask("filter", name=self._name, ruleset=rules)
 
     async def lost_packets(self) -> dict[str, Dropped]:
         answer, _ = await self._link.ask("caught", name=self._name)
@@ -518,7 +521,7 @@ def write_hosts(path: Path, hosts: Mapping[str, str], *, own_name: str) -> None:
 
 
 async def socket_inside(
-    link: Link, machine: str, source: str, *, past: bool = False
+    link: Asked, machine: str, source: str, *, past: bool = False
 ) -> socket.socket:
     """A TCP socket made on a machine, bound to one of its addresses; it does not block. With `past`
     its connections go through no proxy of the machine."""

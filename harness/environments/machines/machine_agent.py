@@ -5,9 +5,12 @@ container holds one, its own. Both serve one peer, the harness, over a Unix sock
 borders of packets: one packet a request, one a reply, in order; JSON, with at most one descriptor
 on a reply. Requests are short: nothing here waits for a peer of the network.
 
-Rules for those who edit it: this module also runs inside containers, so it imports nothing but the
+Rules for those who edit it: this module also runs inside containers and on hosts of others, which
+may have Python 3.9 (`maxq.harness.environments.attached.host_agent`), so it imports nothing but the
 standard library and what stands beside it.
 """
+
+from __future__ import annotations
 
 import contextlib
 import ctypes
@@ -309,6 +312,16 @@ def _state(pid: int) -> str:
     except (FileNotFoundError, ProcessLookupError):
         return ""
     return text.rpartition(")")[2].split()[0]  # its name, before that, may hold anything
+
+
+def started(pid: int) -> int | None:
+    """When a process began, in clock ticks from boot; None if there is none, or a dead one."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def run(*command: str, inside: Net, text: str = "") -> str:

@@ -34,22 +34,33 @@ PAST = 0x6D617871  # the mark of packets that go straight
 BLOCK = re.compile(r"[0-9.]{7,15}(/[0-9]{1,2})?")
 
 
-def ruleset(cuts: Sequence["Cut"]) -> str:
+def ruleset(cuts: Sequence["Cut"], spared: int = 0) -> str:
     """What `nft -f -` must read to have these cuts and no others.
+
+    Args:
+        cuts: which.
+        spared: a TCP port that no rule touches, here or at the other end; 0: none.
 
     Raises:
         ValueError: a source or a block that is no name, no block of addresses.
     """
-    return _table(TABLE, "cut", 0, [rule for cut in cuts for rule in _rules(cut)])
+    rules = [rule for cut in cuts for rule in _rules(cut)]
+    return _table(TABLE, "cut", 0, _but_for(spared, rules))
 
 
-def loss_ruleset(losses: Sequence["Loss"]) -> str:
-    """What `nft -f -` must read to have these losses and no others.
+def loss_ruleset(losses: Sequence["Loss"], spared: int = 0) -> str:
+    """What `nft -f -` must read to have these losses and no others; likewise.
 
     Raises:
         ValueError: a source or a block that is no name, no block of addresses; an impossible share.
     """
-    return _table(LOSS_TABLE, "loss", 10, [_loss_rule(loss) for loss in losses])
+    return _table(LOSS_TABLE, "loss", 10, _but_for(spared, [_loss_rule(loss) for loss in losses]))
+
+
+def _but_for(spared: int, rules: list[str]) -> list[str]:
+    # Both ways: this machine may also be one on the way to another that is reached at this port.
+    ways = [f"tcp {end} {spared} accept" for end in ("dport", "sport")]
+    return ways + rules if spared and rules else rules
 
 
 def _table(table: str, chain: str, priority: int, rules: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import pytest
 from fake_engine import Api
 
 from maxq.harness.contracts.environment import CLIENT, Cut, Loss, MissingCapability
-from maxq.harness.environments.attached.foreign_machine import RESTARTED, ForeignMachine
+from maxq.harness.environments.attached.foreign_container import RESTARTED, ForeignContainer
 from maxq.harness.environments.engine.client import Engine
 
 
@@ -26,14 +26,14 @@ class Network:
         self.losses = losses
 
 
-def machine_of(api: Api, name: str = "a", owed: list[str] | None = None) -> ForeignMachine:
+def machine_of(api: Api, name: str = "a", owed: list[str] | None = None) -> ForeignContainer:
     engine = Engine(api)
 
     async def started(_: str) -> None:
         """No agent is beside it."""
 
     noted = [] if owed is None else owed
-    return ForeignMachine(
+    return ForeignContainer(
         engine, name, engine.standing(name), api.addresses[name], "/run/a",
         started=started, owes=noted.append,
     )  # fmt: skip
