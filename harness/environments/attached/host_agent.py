@@ -29,7 +29,7 @@ from maxq.harness.environments.attached import host_watchdog
 from maxq.harness.environments.attached.host_nodes import HostNode
 from maxq.harness.environments.attached.host_watchdog import Ledger
 from maxq.harness.environments.machines.frames import BEAT, SILENT_S, Frames, framed
-from maxq.harness.environments.machines.machine_agent import Action, Agent, Here, started
+from maxq.harness.environments.machines.machine_agent import Action, Agent, Here, is_over, started
 
 CLAIM = "\0maxq/host"
 UNSEEN = -1  # the exit code of a process that ended by itself: nobody here was told it
@@ -96,7 +96,8 @@ class HostAgent(Agent):
         """Have a node started; `find` says when it is there."""
         node = self._nodes[name]
         self._ledger.owe(node, begun=time.monotonic())
-        node.begin()
+        if not node.process():  # somebody else may have been quicker
+            node.begin()
         return {}
 
     def strike(self, name: str, pid: int, number: int) -> dict[str, Any]:
@@ -144,7 +145,7 @@ class HostAgent(Agent):
         """Also see which processes of others have ended, and by whose doing."""
         super().reap()
         for pid, since in self._since.items():
-            if pid not in self._ended and started(pid) != since:
+            if pid not in self._ended and is_over(pid, since):
                 self._ended[pid] = -self._sent[pid] if pid in self._sent else UNSEEN
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from maxq.harness.environments.attached.host_nodes import HostNode
 from maxq.harness.environments.machines import packet_filter
-from maxq.harness.environments.machines.machine_agent import Here, run, started
+from maxq.harness.environments.machines.machine_agent import Here, is_over, run
 
 OWED = Path("/run/maxq-owed.json")
 HEAL_AFTER_S = 30.0  # after the last sign of a harness
@@ -89,7 +89,7 @@ def _give_back(owed: dict[str, Any]) -> None:
     """Have a node run."""
     ended, begun = owed.pop("ended"), owed.pop("begun")
     node = HostNode(**owed)
-    if ended is not None and not _seen(lambda: started(ended[0]) != ended[1], END_S):
+    if ended is not None and not _seen(lambda: is_over(*ended), END_S):
         raise OSError(f"process {ended[0]} does not end")
     if begun is not None:
         _seen(lambda: bool(node.process()), begun + BEGIN_S - time.monotonic())

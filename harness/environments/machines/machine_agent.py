@@ -324,6 +324,17 @@ def started(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def is_over(pid: int, since: int) -> bool:
+    """Whether the process of this number that began then has ended, with all that it held: of one
+    with many threads the first may be dead while others still close what they share."""
+    if started(pid) == since:
+        return False
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) <= 1 or started(pid) is not None
+    except FileNotFoundError:
+        return True
+
+
 def run(*command: str, inside: Net, text: str = "") -> str:
     """Run a program in a machine's network; what it printed.
 
