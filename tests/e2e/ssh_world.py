@@ -1,4 +1,4 @@
-"""Hosts with a real sshd, each a container at an address of its own; nodes that a supervisor has."""
+"""Hosts with a real sshd, each a container at an address of its own; a supervisor has its nodes."""
 
 import secrets
 import shutil
@@ -68,12 +68,13 @@ class Hosts:
 
     def add(
         self, name: str, units: Mapping[str, str], *, sudoers: str = SUDOERS,
-        binds: Mapping[str, str] | None = None,
+        tmpfs: Mapping[str, str] | None = None,
     ) -> str:  # fmt: skip
         """Start a host with the next address, which is returned.
 
         Args:
             units: the command of each node.
+            tmpfs: disks of its own, by their folders.
         """
         at = self.at[name] = str(self.subnet[10 + len(self.at)])
         shown = self.folder / name
@@ -88,11 +89,11 @@ class Hosts:
         with self.known.open("a") as known:
             known.write(f"{at} {_line(key)}\n")
         shared = {str(shown): {"bind": "/host", "mode": "ro"}}
-        shared |= {path: {"bind": at, "mode": "ro"} for path, at in (binds or {}).items()}
         made = self.api.create_container(
             self.image, entrypoint=["sh"], command=["/host/supervisor"], name=f"{self.run}-{name}",
             host_config=self.api.create_host_config(
-                binds=shared, network_mode=self.run, cap_add=["NET_ADMIN"], init=True
+                binds=shared, network_mode=self.run, cap_add=["NET_ADMIN"], init=True,
+                tmpfs=dict(tmpfs or {}),
             ),
             networking_config=self.api.create_networking_config(
                 {self.run: self.api.create_endpoint_config(ipv4_address=at)}
@@ -116,6 +117,22 @@ class Hosts:
     def rules(self, name: str) -> bool:
         """Whether rules of Max-Q are in force there."""
         return "maxq" in self.execute(name, "nft", "list", "tables")[1]
+
+    def owes(self, name: str) -> bool:
+        """Whether something is noted there that a run has taken."""
+        return self.execute(name, "ls", "/run/maxq-owed.json")[0] == 0
+
+    def pull(self, name: str) -> None:
+        """Let no packet of ssh reach a host any more."""
+        rules = (
+            "add table inet cable; add chain inet cable in { type filter hook input priority -9; };"
+            "add rule inet cable in tcp dport 22 drop"
+        )
+        assert self.execute(name, "nft", rules)[0] == 0
+
+    def plug(self, name: str) -> None:
+        """Let them reach it again."""
+        assert self.execute(name, "nft", "delete table inet cable")[0] == 0
 
     def listens(self, name: str, port: int) -> bool:
         try:
@@ -185,12 +202,13 @@ class Pair:
         path.write_text(written(self.described()))
         return path
 
+    def pids(self) -> dict[str, str]:
+        """The process of each node, by its host."""
+        return {host: self.hosts.pid(host, unit) for host, unit in self.units.items()}
+
     def whole(self) -> bool:
         """Whether all nodes run, none is held, and no rule of Max-Q is in force."""
-        return all(
-            self.hosts.pid(host, unit) and not self.hosts.rules(host)
-            for host, unit in self.units.items()
-        )
+        return all(self.pids().values()) and not any(map(self.hosts.rules, self.units))
 
 
 def _line(key: paramiko.PKey) -> str:

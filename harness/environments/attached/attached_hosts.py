@@ -93,18 +93,18 @@ class AttachedHosts:
 
     async def _up(self) -> None:
         placed(self._existing, networked=self._networked)
-        base = Path(self._existing.file).parent
-
-        async def reach(text: str) -> None:
-            link = await link_to(text, self._existing.ssh, base, nft=self._networked)
-            self._links[text] = link
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for text in dict.fromkeys(member.ssh for member in self._existing.members):
-                    group.create_task(reach(text))
-        except ExceptionGroup as error:
-            raise error.exceptions[0] from None
+        base, files = Path(self._existing.file).parent, self._existing.ssh
+        texts = [*dict.fromkeys(member.ssh for member in self._existing.members)]
+        # No task group: a login is a thread, which goes on where its task is cancelled.
+        links = await asyncio.gather(
+            *(link_to(text, files, base, nft=self._networked) for text in texts),
+            return_exceptions=True,
+        )
+        reached = zip(texts, links, strict=True)
+        self._links |= {text: link for text, link in reached if isinstance(link, HostLink)}
+        for link in links:
+            if isinstance(link, BaseException):
+                raise link
         for text, link in self._links.items():
             await self._adopt(link, [m for m in self._existing.members if m.ssh == text])
         await self._compare("start")

@@ -32,6 +32,7 @@ from maxq.harness.environments.machines.frames import BEAT, SILENT_S, Frames, fr
 from maxq.harness.environments.machines.machine_agent import Action, Agent, Here, is_over, started
 
 CLAIM = "\0maxq/host"
+CLAIM_S, POLL_S = 3.0, 0.05
 UNSEEN = -1  # the exit code of a process that ended by itself: nobody here was told it
 PIECE = 1 << 16
 KEPT = ("status", "command", "caught", "connections", "reset")  # of what every agent does
@@ -216,14 +217,18 @@ def _unknown(**request: Any) -> dict[str, Any]:
 
 
 def claimed() -> socket.socket | None:
-    """The name that says that a run tests this host; None: another has it."""
+    """The name that says that a run tests this host; None: another has it, and not because it has
+    only just ended."""
     claim = socket.socket(socket.AF_UNIX)
-    try:
-        claim.bind(CLAIM)
-    except OSError:
-        claim.close()
-        return None
-    return claim
+    end = time.monotonic() + CLAIM_S
+    while True:
+        with contextlib.suppress(OSError):
+            claim.bind(CLAIM)
+            return claim
+        if time.monotonic() > end:
+            claim.close()
+            return None
+        time.sleep(POLL_S)
 
 
 def main() -> None:

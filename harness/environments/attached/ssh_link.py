@@ -208,8 +208,9 @@ def logged_in(where: Where, files: SshFiles, folder: Path) -> Any:
     except OSError as error:
         raise MissingCapability(f"[ssh] known_hosts: {known}: {error.strerror}") from None
     try:
+        own = paramiko.PKey.from_path(key) if key else None
         client.connect(
-            where.host, where.port, where.user, key_filename=key or None, look_for_keys=not key,
+            where.host, where.port, where.user, pkey=own, look_for_keys=not key,
             sock=_dialled(where), timeout=CONNECT_TIMEOUT_S, banner_timeout=LOGIN_TIMEOUT_S,
             auth_timeout=LOGIN_TIMEOUT_S,
         )  # fmt: skip
@@ -222,7 +223,9 @@ def logged_in(where: Where, files: SshFiles, folder: Path) -> Any:
         raise MissingCapability(
             f"{where} needs a key that has a passphrase: ssh-add {key or '~/.ssh/id_...'}"
         ) from None
-    except (paramiko.AuthenticationException, ValueError) as error:
+    except (paramiko.UnknownKeyType, FileNotFoundError, PermissionError, ValueError) as error:
+        raise MissingCapability(f"[ssh] key: {key}: {error}: name a private key") from None
+    except paramiko.AuthenticationException as error:
         used = key or "the agent and ~/.ssh"
         raise MissingCapability(
             f"{where} refuses the keys of {used} ({error}): ssh-copy-id does it, or name another "
