@@ -9,6 +9,7 @@ from typing import Any
 
 import paramiko
 from docker.types import IPAMConfig, IPAMPool
+from waiting import eventually
 
 from docker import APIClient
 from maxq.harness.contracts.existing import BrokerMember, Existing, Member, SshFiles, written
@@ -16,6 +17,7 @@ from maxq.harness.environments.docker import free_subnets
 from maxq.harness.environments.engine import client as docker_engine
 from maxq.harness.environments.engine import image
 
+START_S = 40.0
 FILES = Path(__file__).parent / "ssh_host"
 SUDOERS = "admin ALL=(root) NOPASSWD: /usr/bin/python3\n"
 NODE = "/opt/maxq/venv/bin/python -m maxq.reference {role} --config /host/{name}.conf"
@@ -110,7 +112,7 @@ class Hosts:
 
     def pid(self, name: str, unit: str) -> str:
         """The process of a node as the host numbers it, if it lives and nothing holds it."""
-        script = f'p=$(cat /run/{unit}.pid) && grep -q "^State:.[SR]" /proc/$p/status && echo $p'
+        script = f'p=$(cat /run/{unit}.pid) && grep -q "^State:.[SRD]" /proc/$p/status && echo $p'
         code, said = self.execute(name, "sh", "-c", script)
         return "" if code else said.strip()
 
@@ -161,12 +163,14 @@ class Pair:
         self.hosts = hosts
         first = str(hosts.subnet[10])
         self._node("n", "namesrv", {"listenPort": 9876, "supportActingMaster": "true"})
+        assert eventually(lambda: hosts.listens("n", 9876), START_S), "or brokers wait 10 s for it"
         for number, name in enumerate("ab"):
             self._node(name, "broker", {
                 "brokerClusterName": "mine", "brokerName": "broker-x", "brokerId": number,
                 "brokerRole": "SLAVE" if number else "SYNC_MASTER", "inSyncReplicas": 2,
                 "namesrvAddr": f"{first}:9876", "enableSlaveActingMaster": "true",
                 "storePathRootDir": "/tmp/store", "totalReplicas": 2,
+                "brokerHeartbeatInterval": 500, "syncBrokerMetadataPeriod": 500,
             })  # fmt: skip
 
     def _node(self, host: str, role: str, settings: Mapping[str, Any]) -> None:

@@ -160,7 +160,10 @@ def test_another_key_of_a_host_is_refused(
         (lambda h: {"unit": "other.service"}, "systemctl cat other.service: No files found"),
         (lambda h: {"address": f"{h.at['b']}:1"}, "nobody listens at .*:1 on admin@.*: start it"),
         (lambda h: {"pid": "/run/none"}, "b: pid = '/run/none' says no process that lives"),
-        (lambda h: {"address": f"{h.at['poor']}:9876"}, r"known at .*, which admin@.* has not: pack"),
+        (
+            lambda h: {"address": f"{h.at['poor']}:9876"},
+            r"known at .*, which admin@.* has not: pack",
+        ),
     ],
     ids=["user", "down", "no-sshd", "unit", "silent", "pid", "address"],
 )
