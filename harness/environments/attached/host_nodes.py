@@ -18,6 +18,7 @@ from maxq.harness.environments.machines.machine_agent import Here, run, started
 
 COMMAND_TIMEOUT_S = 5.0
 LISTENS = re.compile(r"pid=([0-9]+)")
+BEHIND = '( eval "$1" ) &'
 SHELL = ("/bin/sh", "-l", "-c")  # as when the user logs in: with PATH and JAVA_HOME
 
 
@@ -97,11 +98,11 @@ def is_path(text: str) -> bool:
 
 
 def _leave(command: str) -> None:
-    """Run a command that may stay, as who logs in, in a session of its own."""
+    """Run a command that may stay, as who logs in, in a session of its own; nobody's child."""
     null = subprocess.DEVNULL
-    subprocess.Popen(
-        [*SHELL, command], stdin=null, stdout=null, stderr=null, start_new_session=True,
-        **as_who_logs_in(),
+    subprocess.run(
+        [*SHELL, BEHIND, "sh", command], stdin=null, stdout=null, stderr=null, check=False,
+        start_new_session=True, **as_who_logs_in(),
     )  # fmt: skip
 
 

@@ -1,0 +1,100 @@
+"""An agent of processes that it has not started, and what it says of their ends."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from waiting import eventually
+
+from maxq.harness.environments.attached.host_agent import UNSEEN, HostAgent, probe
+from maxq.harness.environments.attached.host_watchdog import Ledger
+
+BOUND_S = 10.0
+LISTENS = """import os, socket, sys
+from pathlib import Path
+listener = socket.create_server(("127.0.0.1", 0))
+Path(sys.argv[1]).write_text(f"{os.getpid()} {listener.getsockname()[1]}")
+listener.accept()
+"""
+
+
+class Node:
+    """A process that listens, with a file that says its number."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "pid"
+        self.process = subprocess.Popen([sys.executable, "-c", LISTENS, str(self.file)])
+        assert eventually(lambda: self.file.exists() and " " in self.file.read_text(), BOUND_S)
+        self.port = int(self.file.read_text().split()[1])
+
+    def described(self, **more: str) -> dict[str, object]:
+        return {"name": "a", "port": self.port, "start": "true", **more}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    found = Node(tmp_path)
+    yield found
+    found.process.kill()
+    found.process.wait()
+
+
+def agent_of(node: Node, folder: Path, **more: str) -> HostAgent:
+    agent = HostAgent(Ledger(folder / "owed.json"))
+    assert agent.nodes([node.described(**more)]) == {"pids": {"a": node.process.pid}}
+    return agent
+
+
+def test_whoever_listens_at_its_port_is_a_node(node: Node, tmp_path: Path) -> None:
+    agent = agent_of(node, tmp_path)
+    assert probe("127.0.0.1", node.port, 1.0) == {"met": "open"}
+    node.process.wait()  # it has accepted
+    assert probe("127.0.0.1", node.port, 1.0) == {"met": "refused"}
+    agent.reap()
+    assert agent.status(node.process.pid) == {"code": UNSEEN, "stopped": False}
+    assert agent.find("a") == {"pid": 0}
+
+
+def test_the_end_by_a_signal_is_told_from_another(node: Node, tmp_path: Path) -> None:
+    agent = agent_of(node, tmp_path, pid=str(node.file))
+    pid = node.process.pid
+    agent.strike("a", pid, signal.SIGSTOP)
+    assert eventually(lambda: agent.status(pid) == {"code": None, "stopped": True}, BOUND_S)
+    assert (tmp_path / "owed.json").exists(), "noted before it is done"
+    agent.strike("a", pid, signal.SIGKILL)
+    node.process.wait()
+    agent.reap()
+    assert agent.status(pid) == {"code": -signal.SIGKILL, "stopped": False}
+    assert agent.strike("a", pid, signal.SIGKILL) == {}, "of an ended one it is no error"
+
+
+def test_a_way_to_stop_takes_the_place_of_a_signal(node: Node, tmp_path: Path) -> None:
+    stop = f"kill -INT {node.process.pid}; echo stopped >>{tmp_path}/stopped"
+    agent = agent_of(node, tmp_path, stop=stop)
+    agent.strike("a", node.process.pid, signal.SIGTERM)
+    node.process.wait(BOUND_S)
+    assert eventually((tmp_path / "stopped").exists, BOUND_S)
+    assert node.process.returncode != -signal.SIGTERM
+    agent.reap()
+    assert agent.status(node.process.pid)["code"] == -signal.SIGTERM, "it was asked to end"
+
+
+def test_a_node_that_runs_is_not_begun_again(node: Node, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    agent = agent_of(node, tmp_path, start=f"touch {begun}", pid=f"cut -d ' ' -f 1 {node.file}")
+    agent.begin("a")
+    node.process.kill()
+    node.process.wait()
+    assert not begun.exists()
+    agent.begin("a")
+    assert eventually(begun.exists, BOUND_S)
+
+
+def test_it_knows_which_addresses_are_its_own(tmp_path: Path) -> None:
+    agent = HostAgent(Ledger(tmp_path / "owed.json"))
+    assert agent.has("127.0.0.1") == {"has": True}
+    assert agent.has("192.0.2.1") == {"has": False}
+    assert set(agent.actions()).isdisjoint({"spawn", "socket", "space", "address", "plug"})
