@@ -78,6 +78,18 @@ def test_what_is_written_is_read(
         (GOOD.replace("[[broker]]", "[[brokers]]"), "unknown field `brokers`"),
         (GOOD[: GOOD.index("[[broker]]")], "missing required field `broker`"),
         ('cluster = "x', "Unterminated string"),
+        (GOOD + 'container = "c"\nssh = "u@h"\n', "a has lines container and ssh: keep the one"),
+        (GOOD + 'ssh = "u@h"\n', 'nothing that starts it: add unit = "NAME.service", or start ='),
+        (GOOD + 'unit = "b.service"\n', 'a has a line unit: add ssh = "USER@HOST"'),
+        (GOOD + 'pid = "/run/b.pid"\n', 'a has a line pid: add ssh = "USER@HOST"'),
+        (GOOD + 'ssh = "u@h"\nunit = "b.service"\nstop = "x"\n', "lines unit and stop: systemd"),
+        (GOOD + 'ssh = "u@h"\nunit = "b.service"\nstart = "x"\n', "lines unit and start: systemd"),
+        (GOOD + 'ssh = "u@h:0"\nstart = "x"\n', "u@h:0 has no port between 1 and 65535"),
+        (GOOD + 'ssh = "h"\nstart = "x"\n', "matching regex"),
+        (GOOD + 'ssh = "-oX@h"\nstart = "x"\n', "matching regex"),
+        (GOOD + 'ssh = "u@h"\nunit = "--now.service"\n', "matching regex"),
+        (GOOD + 'ssh = "u@h"\nunit = "broker"\n', "matching regex"),
+        (GOOD + '[ssh]\nkeys = "k"\n', "unknown field `keys`"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_with_its_file(tmp_path: Path, text: str, why: str) -> None:
@@ -87,6 +99,23 @@ def test_what_cannot_be_is_refused_with_its_file(tmp_path: Path, text: str, why:
         read(path)
     assert str(refused.value).startswith(f"{path}: ")
     assert why in str(refused.value)
+
+
+def test_hosts_and_how_nodes_start_there_are_written_too(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.toml"
+    path.write_text(f"""{GOOD}ssh = "admin@10.0.0.7:2222"
+start = "sudo -u rocketmq sh -c 'echo \\"x\\"'"
+stop = "supervisorctl stop broker"
+pid = "/run/broker.pid"
+[ssh]
+key = "id"
+""")
+    found = read(path)
+    assert found.on_hosts
+    assert (found.ssh.key, found.ssh.known_hosts) == ("id", "")
+    assert found.broker[0].place == f"ssh admin@10.0.0.7:2222 {found.broker[0].start}"
+    path.write_text(written(found))
+    assert read(path) == found
 
 
 def test_what_is_no_file_of_text_is_refused(tmp_path: Path) -> None:

@@ -53,6 +53,14 @@ def test_what_is_no_name_or_block_gets_into_no_rule(cut: Cut) -> None:
         ruleset([cut])
 
 
+def test_a_port_is_spared_before_any_rule() -> None:
+    for rules in (ruleset([B1], 22), loss_ruleset([Loss("b0-1", B1.block, 30)], 22)):
+        lines = [line.strip() for line in rules.splitlines()]
+        hook = next(at for at, line in enumerate(lines) if line.startswith("type filter"))
+        assert lines[hook + 1 : hook + 3] == ["tcp dport 22 accept", "tcp sport 22 accept"]
+    assert ruleset([], 22) == ruleset([])
+
+
 def test_losses_have_a_table_of_their_own_behind_that_of_the_cuts() -> None:
     assert loss_ruleset([Loss(source="b0-1", block=B1.block, percent=30)]) == (
         "add table inet maxq_loss\n"
