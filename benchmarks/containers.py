@@ -35,7 +35,7 @@ from maxq.harness.contracts.environment import EnvironmentUnavailable, Role
 from maxq.harness.contracts.layouts import CROSSED_2, LayoutKind
 from maxq.harness.contracts.target import Settings, Target, Topology
 from maxq.harness.environments.local import LocalEnvironment
-from maxq.harness.environments.machines.machine_agent import started
+from maxq.harness.environments.process_life import started
 from maxq.harness.run.process.workers import end_with_parent
 from maxq.harness.targets.reference import ReferenceTarget
 from maxq.harness.targets.rocketmq.releases import parse

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from maxq.harness.environments.engine.leaks import PID
-from maxq.harness.environments.machines.machine_agent import started
+from maxq.harness.environments.process_life import started
 
 MARK = "MAXQ_KILLS"  # in the environment of a run's processes
 SPACES = ("net", "mnt", "pid", "user", "ipc", "uts")

@@ -36,7 +36,7 @@ from benchmarks.kill_moments import (
     Recorded,
 )
 from benchmarks.kill_remains import MARK, Noted, below, command_of, containers, left, note, parent
-from maxq.harness.environments.machines.machine_agent import started
+from maxq.harness.environments.process_life import started
 from maxq.histories.op import NEMESIS
 
 ROOT = Path(__file__).parents[1]

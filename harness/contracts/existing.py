@@ -47,7 +47,6 @@ Unit = Annotated[str, Meta(pattern=r"^([A-Za-z0-9_.:\\@][A-Za-z0-9_.:\\@-]*\.ser
 Command = Annotated[str, Meta(pattern=r"^[^\x00\r\n]*$", max_length=4096)]
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 SSH_PORT = 22
-ON_HOSTS = ("unit", "start", "stop", "pid")  # of a node with `ssh`
 
 
 class ClusterFileError(ValueError):
@@ -77,6 +76,10 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def place(self) -> str:
         """Where it runs, in words."""
         return f"ssh {self.ssh} {self.how}" if self.ssh else f"container {self.container}"
+
+
+# What only a node with `ssh` has: its unit or commands.
+ON_HOSTS = Member.__struct_fields__[Member.__struct_fields__.index("ssh") + 1 :]
 
 
 class BrokerMember(Member, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -224,9 +227,9 @@ def _wrong_place(one: Member) -> str:
             f'{one.name} has ssh, and nothing that starts it: add unit = "NAME.service", or '
             'start = "COMMAND"'
         )
-    if one.unit and (one.start or one.stop):
-        extra = "start" if one.start else "stop"
-        return f"{one.name} has lines unit and {extra}: systemd does both, so keep one of them"
+    twice = [key for key in ON_HOSTS if key not in ("unit", "pid") and getattr(one, key)]
+    if one.unit and twice:
+        return f"{one.name} has lines unit and {twice[0]}: systemd does it, so keep one of them"
     return ""
 
 

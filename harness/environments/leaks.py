@@ -16,7 +16,7 @@ from maxq.harness.environments.disks import leaks
 from maxq.harness.environments.engine import leaks as docker_remains
 from maxq.harness.environments.engine.client import EngineFailed, connect
 from maxq.harness.environments.engine.leaks import Cleaned
-from maxq.harness.environments.machines.machine_agent import started
+from maxq.harness.environments.process_life import started
 
 LOOK_S = 0.1  # between looks at what goes
 

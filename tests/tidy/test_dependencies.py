@@ -21,7 +21,7 @@ COMMANDS = {
     "import-linter": "pyproject.toml", "hatchling": "pyproject.toml",
     "editables": "CONTRIBUTING.md",
 }  # fmt: skip
-WITHOUT = ("paramiko", "elle-cli")
+WITHOUT = ("elle-cli",)
 IMPORTED_AS = {"toxiproxy-python": "toxiproxy"}  # where that is another name
 
 
@@ -60,6 +60,7 @@ def test_what_is_used_is_declared() -> None:
     known = (
         {IMPORTED_AS.get(name, name) for name in names(DECLARED["dependencies"])}
         | names(extras["spark"])
+        | names(extras["ssh"])
         | names(extras["transactions"])
         | {"pytest", *OURS}
     )

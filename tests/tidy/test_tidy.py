@@ -97,7 +97,7 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
 
 FILES = [
     ("constraints.txt", 20), ("constraints-spark.txt", 1), ("constraints-transactions.txt", 0),
-    ("constraints-benchmarks.txt", 2), ("constraints-docs.txt", 20),
+    ("constraints-benchmarks.txt", 2), ("constraints-docs.txt", 20), ("constraints-ssh.txt", 5),
 ]  # fmt: skip
 
 

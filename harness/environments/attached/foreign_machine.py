@@ -1,7 +1,7 @@
 """A machine of somebody else, with one process on it that faults may strike.
 
 Its network, as its agent changes it, and all that is never done to it. How its process is reached
-is said by whoever knows: `maxq.harness.environments.attached.foreign_container`,
+depends on where it is: `maxq.harness.environments.attached.foreign_container`,
 `maxq.harness.environments.attached.host_machine`. Nothing of its disk is reached. Units: seconds,
 bytes.
 """

@@ -29,7 +29,8 @@ from maxq.harness.environments.attached import host_watchdog
 from maxq.harness.environments.attached.host_nodes import HostNode
 from maxq.harness.environments.attached.host_watchdog import Ledger
 from maxq.harness.environments.machines.frames import BEAT, SILENT_S, Frames, framed
-from maxq.harness.environments.machines.machine_agent import Action, Agent, Here, is_over, started
+from maxq.harness.environments.machines.machine_agent import Action, Agent, Here
+from maxq.harness.environments.process_life import is_over, started
 
 CLAIM = "\0maxq/host"
 CLAIM_S, POLL_S = 3.0, 0.05

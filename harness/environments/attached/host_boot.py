@@ -41,6 +41,7 @@ def sudo_says() -> str:
 
 
 def is_whole(path: str, digest: str) -> bool:
+    """Whether a file has this digest."""
     try:
         with open(path, "rb") as file:
             return hashlib.sha256(file.read()).hexdigest() == digest
@@ -82,6 +83,7 @@ def store(path: str, size: int) -> None:
 
 
 def main() -> None:
+    """Say what is here, keep the agent, and become it."""
     digest = sys.argv[1]
     path = os.path.join(os.path.expanduser(FOLDER), f"agent-{digest[:16]}.pyz")
     os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin"

@@ -17,6 +17,7 @@ PARTS = (
     "harness/environments/machines/machine_agent",
     "harness/environments/machines/packet_filter",
     "harness/environments/machines/rights",
+    "harness/environments/process_life",
 )
 START = "from maxq.harness.environments.attached.host_agent import main\n\nmain()\n"
 

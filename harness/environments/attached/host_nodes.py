@@ -14,7 +14,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maxq.harness.environments.machines.machine_agent import Here, run, started
+from maxq.harness.environments.machines.machine_agent import Here, run
+from maxq.harness.environments.process_life import started
 
 COMMAND_TIMEOUT_S = 5.0
 LISTENS = re.compile(r"pid=([0-9]+)")

@@ -22,7 +22,8 @@ from typing import Any
 
 from maxq.harness.environments.attached.host_nodes import HostNode
 from maxq.harness.environments.machines import packet_filter
-from maxq.harness.environments.machines.machine_agent import Here, is_over, run
+from maxq.harness.environments.machines.machine_agent import Here, run
+from maxq.harness.environments.process_life import is_over
 
 OWED = Path("/run/maxq-owed.json")
 HEAL_AFTER_S = 30.0  # after the last sign of a harness

@@ -4,7 +4,7 @@ paramiko reads in a thread of its own, one a host; all else here is the loop's, 
 which wait. A pulled cable is silence to TCP for many minutes, and to paramiko. So the agent is
 asked for a sign each `BEAT_S`, and both ends count the other as gone after `SILENT_S`.
 
-What is refused says how to mend it. Units: seconds.
+What is refused is said with what to do. Units: seconds.
 """
 
 import asyncio

@@ -9,7 +9,7 @@ import os
 
 from maxq.harness.environments.disks import kernel
 from maxq.harness.environments.engine.leaks import Cleaned, this_process
-from maxq.harness.environments.machines.machine_agent import started
+from maxq.harness.environments.process_life import started
 
 PREFIX = "maxq"
 

@@ -23,7 +23,7 @@ import msgspec
 
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.environments.engine.client import LABEL, Engine, EngineFailed, Remain, connect
-from maxq.harness.environments.machines.machine_agent import started
+from maxq.harness.environments.process_life import started
 
 PID, START, BOOT, PROCESSES = "maxq.pid", "maxq.start", "maxq.boot", "maxq.processes"
 FOLDER = "maxq.folder"

@@ -314,27 +314,6 @@ def _state(pid: int) -> str:
     return text.rpartition(")")[2].split()[0]  # its name, before that, may hold anything
 
 
-def started(pid: int) -> int | None:
-    """When a process began, in clock ticks from boot; None if there is none, or a dead one."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
-
-
-def is_over(pid: int, since: int) -> bool:
-    """Whether the process of this number that began then has ended, with all that it held: of one
-    with many threads the first may be dead while others still close what they share."""
-    if started(pid) == since:
-        return False
-    try:
-        return len(os.listdir(f"/proc/{pid}/task")) <= 1 or started(pid) is not None
-    except FileNotFoundError:
-        return True
-
-
 def run(*command: str, inside: Net, text: str = "") -> str:
     """Run a program in a machine's network; what it printed.
 

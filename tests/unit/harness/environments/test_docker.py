@@ -17,7 +17,7 @@ from maxq.harness.environments.engine import image, leaks, rights
 from maxq.harness.environments.engine.client import Engine, EngineFailed, connect
 from maxq.harness.environments.engine.image import PUBLIC_BASE, inputs
 from maxq.harness.environments.engine.leaks import Holder, is_dead, this_process
-from maxq.harness.environments.machines.machine_agent import started
+from maxq.harness.environments.process_life import started
 from maxq.harness.run import doctor
 from maxq.harness.run.execute import needs_of_run
 from maxq.harness.schedule.options import Options

@@ -25,9 +25,7 @@ def cluster(**broker: str) -> Existing:
 def test_a_host_may_have_several_nodes_unless_packets_are_cut() -> None:
     both = cluster(ssh="u@10.0.0.1")
     placed(both, networked=False)
-    with pytest.raises(
-        MissingCapability, match="n and b are on one host, u@"
-    ):
+    with pytest.raises(MissingCapability, match="n and b are on one host, u@"):
         placed(both, networked=True)
     placed(cluster(), networked=True)
 

@@ -14,7 +14,7 @@ from waiting import eventually
 from maxq.harness.environments.attached import host_watchdog
 from maxq.harness.environments.attached.host_nodes import HostNode
 from maxq.harness.environments.attached.host_watchdog import Ledger
-from maxq.harness.environments.machines.machine_agent import started
+from maxq.harness.environments.process_life import started
 
 BOUND_S = 20.0
 

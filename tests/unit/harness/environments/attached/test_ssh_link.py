@@ -145,9 +145,7 @@ def test_a_host_is_asked_for_signs_and_answers(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_silent_host_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def case(link: HostLink, channel: Channel) -> None:
-        with pytest.raises(
-            EnvironmentLost, match="is lost; its watchdog there puts"
-        ):
+        with pytest.raises(EnvironmentLost, match="is lost; its watchdog there puts"):
             await link.ask("clock")
         assert link.gone.done()
         with pytest.raises(EnvironmentLost):
