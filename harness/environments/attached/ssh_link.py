@@ -200,41 +200,51 @@ def logged_in(where: Where, files: SshFiles, folder: Path) -> Any:
         raise MissingCapability(f"ssh needs paramiko, which is not here: {INSTALL}") from None
 
     known = _path(files.known_hosts, folder) if files.known_hosts else "~/.ssh/known_hosts"
+    key = _path(files.key, folder) if files.key else ""
     client = paramiko.SSHClient()
     client.set_missing_host_key_policy(_Unknown(where, known))
-    key = _path(files.key, folder) if files.key else ""
     try:
         client.load_system_host_keys(known if files.known_hosts else None)
     except OSError as error:
         raise MissingCapability(f"[ssh] known_hosts: {known}: {error.strerror}") from None
     try:
         own = paramiko.PKey.from_path(key) if key else None
+    except paramiko.PasswordRequiredException:
+        raise MissingCapability(_needs_agent(where, key)) from None
+    except (paramiko.SSHException, paramiko.UnknownKeyType, OSError, ValueError) as error:
+        raise MissingCapability(f"[ssh] key: {key}: {error}: name a private key") from None
+    try:
         client.connect(
             where.host, where.port, where.user, pkey=own, look_for_keys=not key,
             sock=_dialled(where), timeout=CONNECT_TIMEOUT_S, banner_timeout=LOGIN_TIMEOUT_S,
             auth_timeout=LOGIN_TIMEOUT_S,
         )  # fmt: skip
-    except paramiko.BadHostKeyException as error:
-        raise MissingCapability(
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        client.close()
+        raise MissingCapability(_no_login(paramiko, error, where, known, key)) from None
+    return client
+
+
+def _no_login(paramiko: Any, error: Exception, where: Where, known: str, key: str) -> str:
+    """Why nobody could log in, and what to do."""
+    if isinstance(error, paramiko.BadHostKeyException):
+        return (
             f"{where.host} has another key than {known} says: {fingerprint(error.key)}. It may be "
             f"another host. If not: ssh-keygen -R '{where.key}', and add its line"
-        ) from None
-    except paramiko.PasswordRequiredException:
-        raise MissingCapability(
-            f"{where} needs a key that has a passphrase: ssh-add {key or '~/.ssh/id_...'}"
-        ) from None
-    except (paramiko.UnknownKeyType, FileNotFoundError, PermissionError, ValueError) as error:
-        raise MissingCapability(f"[ssh] key: {key}: {error}: name a private key") from None
-    except paramiko.AuthenticationException as error:
-        used = key or "the agent and ~/.ssh"
-        raise MissingCapability(
-            f"{where} refuses the keys of {used} ({error}): ssh-copy-id does it, or name another "
-            "key in [ssh]"
-        ) from None
-    except (paramiko.SSHException, OSError, EOFError) as error:
-        said = str(error) or "it ended the connection"
-        raise MissingCapability(f"no login to {where}: {said}; try: {_by_hand(where)}") from None
-    return client
+        )
+    if isinstance(error, paramiko.PasswordRequiredException):
+        return _needs_agent(where, "~/.ssh/id_...")
+    if isinstance(error, paramiko.AuthenticationException):
+        return (
+            f"{where} refuses the keys of {key or 'the agent and ~/.ssh'} ({error}): ssh-copy-id "
+            "adds one, or name another key in [ssh]"
+        )
+    said = str(error) or "it ended the connection"
+    return f"no login to {where}: {said}; try: ssh -p {where.port} {where.user}@{where.host}"
+
+
+def _needs_agent(where: Where, key: str) -> str:
+    return f"{where} needs a key that has a passphrase: ssh-add {key}"
 
 
 class _Unknown:
@@ -267,10 +277,6 @@ def _dialled(where: Where) -> socket.socket:
         ) from None
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or answers take 42 ms
     return sock
-
-
-def _by_hand(where: Where) -> str:
-    return f"ssh -p {where.port} {where.user}@{where.host}"
 
 
 def _path(text: str, folder: Path) -> str:
