@@ -201,15 +201,18 @@ class AttachedHosts:
         with suppress(EnvironmentLost, OSError):
             await self._compare("end")
         links, self._links = self._links, {}
-        for text, link in links.items():
-            try:
-                async with asyncio.timeout(HEAL_TIMEOUT_S):
-                    answer, _ = await link.ask("heal")
-                for what in answer["left"]:
-                    self._say(f"left behind at {text}: {what}")
-            except (EnvironmentLost, OSError):  # its watchdog does it
-                if not link.gone.done():
-                    self._say(f"{text} did not say that all is right there: its watchdog goes on")
+        await asyncio.gather(*(self._leave(text, link) for text, link in links.items()))
+
+    async def _leave(self, text: str, link: HostLink) -> None:
+        """Have a host put right; where that cannot be heard of, its watchdog does it."""
+        try:
+            async with asyncio.timeout(HEAL_TIMEOUT_S):
+                answer, _ = await link.ask("heal")
+            for what in answer["left"]:
+                self._say(f"left behind at {text}: {what}")
+        except (EnvironmentLost, OSError) as error:
+            self._say(f"{text} did not say that all is right there, its watchdog goes on: {error}")
+        finally:
             link.close()
 
 

@@ -37,6 +37,7 @@ CLAIM_S, POLL_S = 3.0, 0.05
 UNSEEN = -1  # the exit code of a process that ended by itself: nobody here was told it
 PIECE = 1 << 16
 KEPT = ("status", "command", "caught", "connections", "reset")  # of what every agent does
+SLOW = ("probe", "heal")  # what takes its time has a thread, so that signs are answered meanwhile
 ENDING = (signal.SIGKILL, signal.SIGTERM)
 # What a dial without an answer meets: no host has the address, or no way leads there.
 NO_ROUTE = frozenset((errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT))
@@ -67,6 +68,7 @@ class HostAgent(Agent):
             "has": self.has,
             "clock": self.clock,
             "heal": self.heal,
+            "probe": probe,
             BEAT: self.beat,
         }
         return {**{name: every[name] for name in KEPT}, **own}
@@ -144,15 +146,15 @@ class HostAgent(Agent):
         return {}
 
     def reap(self) -> None:
-        """Also see which processes of others have ended, and by whose doing."""
-        super().reap()
+        """See which processes of others have ended, and by whose doing. It has no own children but
+        for moments, which whoever starts them waits for, in whatever thread."""
         for pid, since in self._since.items():
             if pid not in self._ended and is_over(pid, since):
                 self._ended[pid] = -self._sent[pid] if pid in self._sent else UNSEEN
 
 
 def probe(host: str, port: int, timeout_s: float) -> dict[str, Any]:
-    """What a dial from here meets; takes so long, so that it has a thread."""
+    """What a dial from here meets, within so long."""
     try:
         socket.create_connection((host, port), timeout_s).close()
     except (ConnectionRefusedError, ConnectionResetError):
@@ -190,12 +192,12 @@ class Service:
             self._heard()
             for request in frames.take(piece):
                 number, do = request.pop("id"), request.pop("do")
-                if do == "probe":
-                    job = (number, probe, request)
+                job = (number, self._actions.get(do, _unknown), request)
+                if do in SLOW:
                     threading.Thread(target=self._answer, args=job, daemon=True).start()
                     continue
                 self._agent.reap()
-                self._answer(number, self._actions.get(do, _unknown), request)
+                self._answer(*job)
 
     def _answer(self, number: int, action: Action, request: dict[str, Any]) -> None:
         try:
