@@ -1,16 +1,19 @@
 """An agent of processes that it has not started, and what it says of their ends."""
 
+import secrets
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from waiting import eventually
 
 from maxq.harness.environments.attached.host_agent import UNSEEN, HostAgent, probe
 from maxq.harness.environments.attached.host_watchdog import Ledger
+from maxq.harness.environments.machines.frames import Frames, framed
 
 BOUND_S = 10.0
 LISTENS = """import os, socket, sys
@@ -98,3 +101,73 @@ def test_it_knows_which_addresses_are_its_own(tmp_path: Path) -> None:
     assert agent.has("127.0.0.1") == {"has": True}
     assert agent.has("192.0.2.1") == {"has": False}
     assert set(agent.actions()).isdisjoint({"spawn", "socket", "space", "address", "plug"})
+
+
+CLAIM = f"@maxq-test/{secrets.token_hex(8)}"
+MAIN = """import sys
+from pathlib import Path
+from maxq.harness.environments.attached import host_agent, host_watchdog
+from maxq.harness.environments.attached.host_watchdog import Ledger
+host_agent.CLAIM, host_agent.CLAIM_S = sys.argv[2].replace("@", "\\0"), 0.1
+host_watchdog.BEGIN_S = 2.0
+host_agent.Ledger = lambda: Ledger(Path(sys.argv[3]))
+host_agent.main()
+"""
+
+
+class Started:
+    """An agent in a process of its own, spoken to as a harness does."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-c", MAIN, "22", CLAIM, str(folder / "owed")]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0)
+        self.frames, self.heard = Frames(), list[dict[str, Any]]()
+
+    def ask(self, number: int, do: str, **request: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(framed({"id": number, "do": do, **request}))
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        while not self.heard:
+            piece = self.process.stdout.read(1 << 16)
+            assert piece, "it has ended"
+            self.heard += self.frames.take(piece)
+        return self.heard.pop(0)
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(BOUND_S) == 0
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def test_signs_are_answered_while_a_node_is_put_right(tmp_path: Path) -> None:
+    """Or the harness, and the watchdog, would take the agent for dead."""
+    agent, begun = Started(tmp_path), tmp_path / "begun"
+    assert agent.hear() == {"id": 0, "port": 22, "left": []}
+    node = {"name": "a", "port": 1, "start": f"echo x >>{begun}", "pid": str(tmp_path / "none")}
+    agent.ask(1, "nodes", nodes=[node])
+    agent.ask(2, "begin", name="a")
+    agent.ask(3, "heal")
+    agent.ask(4, "beat")
+    agent.ask(5, "nothing")
+    assert [agent.hear() for _ in range(4)] == [
+        {"id": 1, "pids": {"a": 0}}, {"id": 2}, {"id": 4},
+        {"id": 5, "error": "LookupError('no such action')"},
+    ]  # fmt: skip
+    assert agent.hear() == {"id": 3, "left": []}
+    agent.end()
+    again = "x\nx\n"  # since nobody saw it
+    assert eventually(lambda: begun.read_text() == again, BOUND_S)
+
+
+def test_one_agent_has_a_host(tmp_path: Path) -> None:
+    first = Started(tmp_path)
+    assert "error" not in first.hear()
+    second = Started(tmp_path)
+    assert second.hear() == {"id": 0, "error": "claimed"}
+    second.end()
+    first.end()
