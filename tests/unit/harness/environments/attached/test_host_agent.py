@@ -1,6 +1,6 @@
 """An agent of processes that it has not started, and what it says of their ends."""
 
-import secrets
+import hashlib
 import signal
 import subprocess
 import sys
@@ -103,7 +103,6 @@ def test_it_knows_which_addresses_are_its_own(tmp_path: Path) -> None:
     assert set(agent.actions()).isdisjoint({"spawn", "socket", "space", "address", "plug"})
 
 
-CLAIM = f"@maxq-test/{secrets.token_hex(8)}"
 MAIN = """import sys
 from pathlib import Path
 from maxq.harness.environments.attached import host_agent, host_watchdog
@@ -119,7 +118,8 @@ class Started:
     """An agent in a process of its own, spoken to as a harness does."""
 
     def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-c", MAIN, "22", CLAIM, str(folder / "owed")]
+        claim = f"@maxq-test/{hashlib.sha256(bytes(folder)).hexdigest()}"
+        command = [sys.executable, "-c", MAIN, "22", claim, str(folder / "owed")]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0)
         self.frames, self.heard = Frames(), list[dict[str, Any]]()
