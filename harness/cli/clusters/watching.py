@@ -51,6 +51,8 @@ def find(namesrvs: tuple[str, ...], name: str, out: Path | None) -> int:
     echo(f"wrote {out}; watch it: {pasted(f'maxq watch --cluster {out}')}", err=True)
     if all(member.container for member in described.members):
         echo(f"what a test would do to it: {pasted(f'maxq test --cluster {out}')}", err=True)
+    else:
+        echo("to test it, say of each node where it runs: docs/own-cluster.md", err=True)
     return 0
 
 

@@ -111,9 +111,11 @@ class HostAgent(Agent):
         if pid in self._ended:
             return {}
         ends = number in ENDING
-        self._ledger.owe(node, ended=[pid, self._since[pid]] if ends else None)
         if ends:
+            self._ledger.owe(node, ended=[pid, self._since[pid]])
             self._sent[pid] = number
+        elif name not in self._ledger.nodes:  # of one that is to end, or has begun, more is known
+            self._ledger.owe(node)
         if number == signal.SIGTERM and node.hold_down():
             return {}
         self.signal(pid, number)

@@ -78,6 +78,9 @@ def test_a_way_to_stop_takes_the_place_of_a_signal(node: Node, tmp_path: Path) -
     stop = f"kill -INT {node.process.pid}; echo stopped >>{tmp_path}/stopped"
     agent = agent_of(node, tmp_path, stop=stop)
     agent.strike("a", node.process.pid, signal.SIGTERM)
+    agent.strike("a", node.process.pid, signal.SIGCONT)
+    owed = Ledger(tmp_path / "owed.json").nodes["a"]
+    assert owed["ended"] is not None, "that it is to end is not forgotten"
     node.process.wait(BOUND_S)
     assert eventually((tmp_path / "stopped").exists, BOUND_S)
     assert node.process.returncode != -signal.SIGTERM
@@ -100,7 +103,18 @@ def test_it_knows_which_addresses_are_its_own(tmp_path: Path) -> None:
     agent = HostAgent(Ledger(tmp_path / "owed.json"))
     assert agent.has("127.0.0.1") == {"has": True}
     assert agent.has("192.0.2.1") == {"has": False}
-    assert set(agent.actions()).isdisjoint({"spawn", "socket", "space", "address", "plug"})
+
+
+def test_nothing_is_started_or_opened_by_order(tmp_path: Path) -> None:
+    """Whoever speaks to it names nodes; programs and files are those of their descriptions."""
+    agent = HostAgent(Ledger(tmp_path / "owed.json"))
+    assert set(agent.actions()) == {
+        "nodes", "find", "begin", "signal", "status", "command", "filter", "caught", "connections",
+        "reset", "has", "clock", "heal", "probe", "beat",
+    }  # fmt: skip
+    for order in (agent.begin, agent.find):
+        with pytest.raises(KeyError):
+            order("b")
 
 
 MAIN = """import sys
