@@ -93,8 +93,8 @@ M = TypeVar("M", bound=Member)
 
 
 class SshFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is used beside the agent and the files in ``~/.ssh``; a path is relative to the folder
-    of the file that names it."""
+    """What is used in the place of files in ``~/.ssh``; keys of ssh-agent are used anyway. A path
+    is relative to the folder of the file that names it."""
 
     key: str = ""
     known_hosts: str = ""

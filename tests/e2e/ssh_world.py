@@ -32,7 +32,9 @@ def ssh_image() -> str:
         sources = {"Dockerfile": (FILES / "Dockerfile").read_bytes()}
         tag = image.tag_of(sources, machine, name="maxq-ssh-host")
         if not engine.has_image(tag):
-            engine.build(tag, image.pack(sources), {"MACHINE": machine}, image.quiet)
+            engine.build(
+                tag, image.pack(sources), {"MACHINE": machine, **image._proxies()}, image.quiet
+            )
         return tag
     finally:
         engine.close()

@@ -177,11 +177,16 @@ def page(options: Options, existing: Existing, said: Sequence[str]) -> Iterator[
         f"clients: {options.rate:g} operations a second for {length:g} s, in topics of the names "
         "maxq-..., which are made first and deleted at the end"
     )
+    if existing.on_hosts:
+        yield (
+            "on each host: an agent of Max-Q as root, until the run ends; its file stays in "
+            "~/.cache/maxq"
+        )
     yield (
         "left behind: the messages in commit logs, until brokers delete them by age; who leads and "
         "who is in sync may have changed"
     )
     yield (
         "never done: orders to elect, permissions, settings, addresses, clocks; nothing is read or "
-        "written on disks"
+        "written on disks of nodes"
     )
