@@ -37,7 +37,7 @@ CLAIM_S, POLL_S = 3.0, 0.05
 UNSEEN = -1  # the exit code of a process that ended by itself: nobody here was told it
 PIECE = 1 << 16
 KEPT = ("status", "command", "caught", "connections", "reset")  # of what every agent does
-SLOW = ("probe", "heal")  # what takes its time has a thread, so that signs are answered meanwhile
+SLOW = ("probe", "heal", "begin")  # these have threads, so that signs are answered meanwhile
 ENDING = (signal.SIGKILL, signal.SIGTERM)
 # What a dial without an answer meets: no host has the address, or no way leads there.
 NO_ROUTE = frozenset((errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT))
@@ -99,6 +99,7 @@ class HostAgent(Agent):
     def begin(self, name: str) -> dict[str, Any]:
         """Have a node started; `find` says when it is there."""
         node = self._nodes[name]
+        host_watchdog.await_end(self._ledger.stopping(node))  # or both would be at work
         self._ledger.owe(node, begun=time.monotonic())
         if not node.process():  # somebody else may have been quicker
             node.begin()
@@ -110,17 +111,17 @@ class HostAgent(Agent):
         node = self._nodes[name]
         if pid in self._ended:
             return {}
-        ends = number in ENDING
-        if ends:
-            self._ledger.owe(node, ended=[pid, self._since[pid]])
-            self._sent[pid] = number
-        elif name not in self._ledger.nodes:  # of one that is to end, or has begun, more is known
-            self._ledger.owe(node)
-        if number == signal.SIGTERM and node.hold_down():
+        if number not in ENDING:
+            if name not in self._ledger.nodes:  # or more is known of it
+                self._ledger.owe(node)
+            self.signal(pid, number)
             return {}
-        self.signal(pid, number)
-        if number == signal.SIGKILL:
-            node.hold_down()
+        ended = (pid, self._since[pid])
+        self._ledger.owe(node, ended=ended)
+        self._sent[pid] = number
+        if number == signal.SIGKILL or not node.has_stop:
+            self.signal(pid, number)
+        self._ledger.owe(node, ended=ended, stopping=node.hold_down())
         return {}
 
     def rule(self, name: str, ruleset: str) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from maxq.harness.environments.process_life import started
 
 COMMAND_TIMEOUT_S = 5.0
 LISTENS = re.compile(r"pid=([0-9]+)")
-BEHIND = '( eval "$1" ) &'
+BEHIND = '( eval "$1" ) >/dev/null 2>&1 & echo $!'
+Process = tuple[int, int]  # its number, and when it began (`started`)
 SHELL = ("/bin/sh", "-l", "-c")  # as when the user logs in: with PATH and JAVA_HOME
 
 
@@ -84,13 +85,17 @@ class HostNode(NamedTuple):
         else:
             _leave(self.start)
 
-    def hold_down(self) -> bool:
-        """Have it stopped, or kept from starting again by whoever would; whether there is a way."""
+    @property
+    def has_stop(self) -> bool:
+        """Whether there is a way to have it stopped."""
+        return bool(self.unit or self.stop)
+
+    def hold_down(self) -> Process | None:
+        """Have it stopped, or kept from starting again by whoever would; the process that sees to
+        it. systemd does what it is asked for in order."""
         if self.unit:
             run("systemctl", "stop", "--no-block", self.unit, inside=Here())
-        elif self.stop:
-            _leave(self.stop)
-        return bool(self.unit or self.stop)
+        return _leave(self.stop) if self.stop else None
 
 
 def is_path(text: str) -> bool:
@@ -98,13 +103,16 @@ def is_path(text: str) -> bool:
     return text.startswith("/") and not text.strip().count(" ")
 
 
-def _leave(command: str) -> None:
+def _leave(command: str) -> Process | None:
     """Run a command that may stay, as who logs in, in a session of its own; nobody's child."""
     null = subprocess.DEVNULL
-    subprocess.run(
-        [*SHELL, BEHIND, "sh", command], stdin=null, stdout=null, stderr=null, check=False,
-        start_new_session=True, **as_who_logs_in(),
+    done = subprocess.run(
+        [*SHELL, BEHIND, "sh", command], stdin=null, stdout=subprocess.PIPE, stderr=null,
+        check=False, start_new_session=True, **as_who_logs_in(),
     )  # fmt: skip
+    pid = int(done.stdout.split()[-1])  # behind what a profile may print
+    since = started(pid)
+    return None if since is None else (pid, since)
 
 
 def as_who_logs_in() -> dict[str, Any]:

@@ -16,7 +16,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ HEAL_AFTER_S = 30.0  # after the last sign of a harness
 END_S = 20.0  # in which a process ends that was told to
 BEGIN_S = 30.0  # in which one that was started is seen
 POLL_S = 0.2
+NOTHING_YET: dict[str, Any] = {"ended": None, "stopping": None, "begun": None}
 
 
 class Ledger:
@@ -55,9 +56,15 @@ class Ledger:
 
     def owe(self, node: HostNode, **what: Any) -> None:
         """Note what may be done to a node: `ended`, the number and start of a process that is to
-        end, or None; `begun`, when it was started (s, of the clock that only runs)."""
-        self.nodes[node.name] = {**node._asdict(), "ended": None, "begun": None, **what}
+        end; `stopping`, of one that sees to it; `begun`, when it was started (s, of the clock that
+        only runs). None: nothing."""
+        self.nodes[node.name] = {**node._asdict(), **NOTHING_YET, **what}
         self._write()
+
+    def stopping(self, node: HostNode) -> list[int] | None:
+        """The process that sees to it that a node is down, as was noted."""
+        found: list[int] | None = self.nodes.get(node.name, NOTHING_YET)["stopping"]
+        return found
 
     def _write(self) -> None:
         beside = self._path.with_suffix(".new")
@@ -88,10 +95,10 @@ class Ledger:
 
 def _give_back(owed: dict[str, Any]) -> None:
     """Have a node run."""
-    ended, begun = owed.pop("ended"), owed.pop("begun")
+    ended, stopping, begun = (owed.pop(key) for key in NOTHING_YET)
     node = HostNode(**owed)
-    if ended is not None and not _seen(lambda: is_over(*ended), END_S):
-        raise OSError(f"process {ended[0]} does not end")
+    for process in (ended, stopping):
+        await_end(process)
     if begun is not None:
         _seen(lambda: bool(node.process()), begun + BEGIN_S - time.monotonic())
     pid = node.process()
@@ -100,6 +107,16 @@ def _give_back(owed: dict[str, Any]) -> None:
     else:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
+
+
+def await_end(process: Sequence[int] | None) -> None:
+    """Wait for the end of a process.
+
+    Raises:
+        OSError: it does not end for long.
+    """
+    if process is not None and not _seen(lambda: is_over(*process), END_S):
+        raise OSError(f"process {process[0]} does not end")
 
 
 def _seen(condition: Callable[[], bool], within_s: float) -> bool:
