@@ -531,7 +531,7 @@ async def socket_inside(
     return sock
 
 
-def dial_from(link: Callable[[], Link], source: str, machine: str = CLIENT) -> Dial:
+def dial_from(link: Callable[[], Asked], source: str, machine: str = CLIENT) -> Dial:
     """A way to reach nodes from an address of the clients' machine, or of another one; `link` finds
     its agent, or raises."""
 
