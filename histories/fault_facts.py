@@ -252,7 +252,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strikes="start-packet-loss",
         effect="slow",
         heals=("stop-packet-loss",),
-        strength=("percent", "ways", "from"),
+        strength=("percent", "ways", "ports", "from"),
         color="#9FC7B8",
         short="packet loss",
     ),

@@ -147,12 +147,14 @@ class Loss(msgspec.Struct, frozen=True):
     """Packets of which a machine loses a random share, each by itself. One direction, as a `Cut`.
 
     `source` names the machine that sends them, `block` is its block of addresses; `percent` of
-    them, 1 to 99, are dropped in silence.
+    them, 1 to 99, are dropped in silence; 100 as well where only connections to these `ports` of
+    either machine are concerned. None: all are.
     """
 
     source: str
     block: str
     percent: int
+    ports: tuple[int, ...] = ()
 
 
 class Delay(msgspec.Struct, frozen=True):

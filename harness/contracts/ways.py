@@ -54,8 +54,9 @@ class Lossy(Protocol):
         ...
 
     async def lose(
-        self, node: str, *, percent: int, peers: Sequence[str], ways: Direction
-    ) -> Proof:
+        self, node: str, *, percent: int, peers: Sequence[str], ways: Direction,
+        ports: Ports = "all",
+    ) -> Proof:  # fmt: skip
         """Lose so many percent (1 to 99) of the packets between the node and its peers, beside all
         cuts and instead of what the node lost before; prove it: in each direction machines have
         dropped some. `seen` has `peers`, and as `dropped` by direction how many ``packets`` were

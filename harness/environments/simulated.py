@@ -263,7 +263,11 @@ class SimulatedMachine:
         self._machine.stack.lose(losses)
 
     async def lost_packets(self) -> dict[str, Dropped]:
-        return {loss.source: Dropped(loss.packets, loss.of) for loss in self._machine.stack.losses}
+        found: dict[str, Dropped] = {}
+        for loss in self._machine.stack.losses:
+            before = found.get(loss.source, Dropped(0, 0))
+            found[loss.source] = Dropped(before.packets + loss.packets, before.of + loss.of)
+        return found
 
     async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
         return await met(self._dial(asyncio.Protocol, host, port), timeout_s)

@@ -70,12 +70,19 @@ class LossRule(Block):
     latency is: packets of one burst share their fate.
     """
 
-    def __init__(self, source: str, block: str, percent: int, draws: Draws) -> None:
-        super().__init__(block)
-        self.source = source
+    def __init__(self, loss: Loss, draws: Draws) -> None:
+        super().__init__(loss.block)
+        self.source = loss.source
         self.packets = self.of = 0
-        self.percent = percent
+        self.percent = loss.percent
+        self._ports = frozenset(loss.ports)
         self._draws = draws
+
+    def concerns(self, source: Address, target: Address) -> bool:
+        """Whether packets are of such a source, and of a connection that is concerned."""
+        if not self.covers(source[0]):
+            return False
+        return not self._ports or source[1] in self._ports or target[1] in self._ports
 
     def takes(self, now_ns: int, length: int) -> bool:
         """Whether a packet that comes now gets through."""
@@ -155,10 +162,7 @@ class Stack:
         """Lose a share of the packets of these sources, instead of what was lost before."""
         self.network.version += 1
         draws = self.network.draws.of("loss", self.name)
-        self.losses = tuple(
-            LossRule(loss.source, loss.block, loss.percent, draws.of(loss.source))
-            for loss in losses
-        )
+        self.losses = tuple(LossRule(loss, draws.of(loss.source)) for loss in losses)
 
     def delay(self, delays: Iterable[Delay]) -> None:
         """Packets take so much longer to this machine, instead of what was so."""
@@ -304,26 +308,30 @@ class Network:
         stack = self.owners[address] = Stack(self, name, address)
         return stack
 
-    def lossy(self, source: str, target: str) -> bool:
+    def lossy(self, source: Address, target: Address) -> bool:
         """Whether packets are lost this way."""
-        receiver = self.owners.get(target)
-        return receiver is not None and any(loss.covers(source) for loss in receiver.losses)
+        receiver = self.owners.get(target[0])
+        if receiver is None or not receiver.losses:
+            return False
+        return any(loss.concerns(source, target) for loss in receiver.losses)
 
-    def verdict(self, source: str, target: str, length: int = 0, *, reset: bool = False) -> Verdict:
+    def verdict(
+        self, source: Address, target: Address, length: int = 0, *, reset: bool = False
+    ) -> Verdict:
         """What becomes of a packet of so many bytes that is sent now.
 
         `reset`: one that is not answered. None is lost by chance: the next packet of whoever missed
         it would be answered by another.
         """
-        sender, receiver = self.owners.get(source), self.owners.get(target)
+        sender, receiver = self.owners.get(source[0]), self.owners.get(target[0])
         if sender is None or receiver is None or not (sender.powered and receiver.powered):
             return "nobody"
         for rule in receiver.rules:
-            if rule.covers(source):
+            if rule.covers(source[0]):
                 rule.packets += 1
                 return "reset" if rule.reset and not reset else "drop"
         for loss in () if reset else receiver.losses:
-            if loss.covers(source) and not loss.takes(self.now_ns, length):
+            if loss.concerns(source, target) and not loss.takes(self.now_ns, length):
                 return "drop"
         return "take"
 
@@ -399,7 +407,7 @@ class Dialling:
         """A request to connect reaches the machine, or none."""
         if self.future.done() or not self._loop.alive or not self._stack.powered:
             return
-        network, here, there = self._network, self._local[0], self._remote[0]
+        network, here, there = self._network, self._local, self._remote
         verdict = network.verdict(here, there)
         listener = network.listener(*self._remote) if verdict == "take" else None
         if verdict == "take" and listener is not None:
@@ -407,14 +415,14 @@ class Dialling:
                 self._connect(*listener)
                 return
         elif verdict in ("take", "reset") and network.verdict(there, here, reset=True) == "take":
-            why = f"connection refused: {there}:{self._remote[1]}"
+            why = f"connection refused: {there[0]}:{there[1]}"
             self._fail(ConnectionRefusedError(errno.ECONNREFUSED, why))
             return
         waited = network.now_ns - self._begun_ns
         if verdict == "nobody" and waited >= NO_HOST_NS:
-            self._fail(OSError(errno.EHOSTUNREACH, f"no route to host: {there}"))
+            self._fail(OSError(errno.EHOSTUNREACH, f"no route to host: {there[0]}"))
         elif self._retries == SYN_RETRIES_MAX:
-            self._fail(TimeoutError(errno.ETIMEDOUT, f"connection timed out: {there}"))
+            self._fail(TimeoutError(errno.ETIMEDOUT, f"connection timed out: {there[0]}"))
         else:
             network.at(network.now_ns + (SYN_RETRY_NS << self._retries), self._arrive)
             self._retries += 1

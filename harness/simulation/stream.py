@@ -220,10 +220,12 @@ class Ways(Protocol):
     def late(self, source: Address, target: Address) -> Sequence[Lateness]:
         """What makes packets late on this way."""
 
-    def lossy(self, source: str, target: str) -> bool:
+    def lossy(self, source: Address, target: Address) -> bool:
         """Whether packets are lost this way."""
 
-    def verdict(self, source: str, target: str, length: int = 0, *, reset: bool = False) -> Verdict:
+    def verdict(
+        self, source: Address, target: Address, length: int = 0, *, reset: bool = False
+    ) -> Verdict:
         """What becomes of a packet of so many bytes that is sent now."""
 
 
@@ -373,18 +375,18 @@ class Flow:
 
     def _lossy(self) -> bool:
         """Whether segments or their acknowledgements are lost."""
-        here, there = self._source.local[0], self._source.remote[0]
+        here, there = self._source.local, self._source.remote
         return self._network.lossy(here, there) or self._network.lossy(there, here)
 
     def _verdict(self) -> Verdict:
         """What becomes of the first segment, if it is sent now."""
         head = self._queue[0] if self._queue else None
         length = len(head) if isinstance(head, bytes) else 0
-        return self._network.verdict(self._source.local[0], self._source.remote[0], length)
+        return self._network.verdict(self._source.local, self._source.remote, length)
 
     def _acknowledged(self) -> bool:
         """Send the target's acknowledgement; whether it is taken."""
-        verdict = self._network.verdict(self._source.remote[0], self._source.local[0])
+        verdict = self._network.verdict(self._source.remote, self._source.local)
         if verdict == "reset":  # it answers the acknowledgement, so the target hears it
             self._target.reset(ConnectionResetError(104, "connection reset by peer"))
         return verdict == "take"
@@ -396,7 +398,7 @@ class Flow:
         return self._source.gone
 
     def _hears_reset(self) -> bool:
-        return self._network.verdict(self._source.remote[0], self._source.local[0],
+        return self._network.verdict(self._source.remote, self._source.local,
                                      reset=True) == "take"  # fmt: skip
 
 

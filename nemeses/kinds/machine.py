@@ -16,7 +16,8 @@
     start-packet-loss percent (1 to 99) of the packets between the node and others are lost;
                       from: which others (`maxq.nemeses.peers`; the default: all);
                       ways: ``both`` (the default), ``in`` (only packets to the node), ``out``
-                      (only packets from it)
+                      (only packets from it); ports, as of start-delay: with any but ``all``
+                      percent may be 100, which cuts these connections alone
     stop-packet-loss
 
 A full, frozen or misreading disk may end its node: that is the fault's doing. No store is wiped for
@@ -185,6 +186,15 @@ def _bounded_way(args: Args) -> frozenset[Capability]:
     return frozenset({Capability.BANDWIDTH} if args.get("kb_s") else ())
 
 
+def _no_way(args: Args, usual: Direction) -> str:
+    """Names a direction or a kind of ports that is none."""
+    for name, default, known in (("ways", usual, Direction), ("ports", "all", Ports)):
+        value = args.get(name, default)
+        if value not in get_args(known):
+            return f"{name} {value!r} is none of {', '.join(get_args(known))}"
+    return ""
+
+
 def _no_delay(args: Args, nodes: Sequence[str]) -> str:
     for name, most in DELAY_MAXIMA.items():
         value = args.get(name, 0)
@@ -192,10 +202,8 @@ def _no_delay(args: Args, nodes: Sequence[str]) -> str:
             return f"{name} {value!r:.50} is none of 0 to {most}"
     if args.get("jitter_ms", 0) > args.get("ms", 0):
         return f"jitter_ms {args['jitter_ms']} is more than ms {args.get('ms', 0)}"
-    for name, usual, known in (("ways", "in", Direction), ("ports", "all", Ports)):
-        value = args.get(name, usual)
-        if value not in get_args(known):
-            return f"{name} {value!r} is none of {', '.join(get_args(known))}"
+    if wrong := _no_way(args, "in"):
+        return wrong
     return complaint("delayed", args.get("from", REST), nodes)
 
 
@@ -224,16 +232,18 @@ async def _lose(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Tol
     lose = partial(
         stage.cluster.offers(Lossy).lose,
         percent=int(args["percent"]), peers=peers, ways=args.get("ways", "both"),
+        ports=args.get("ports", "all"),
     )  # fmt: skip
     return await stage.each(lose, nodes)
 
 
 def _no_loss(args: Args, nodes: Sequence[str]) -> str:
-    percent, ways = args.get("percent"), args.get("ways", "both")
-    if not isinstance(percent, int) or not 1 <= percent <= 99:
-        return f"percent {percent!r} is none of 1 to 99"
-    if ways not in get_args(Direction):
-        return f"ways {ways!r} is none of {', '.join(get_args(Direction))}"
+    percent, ports = args.get("percent"), args.get("ports", "all")
+    most = 99 if ports == "all" else 100
+    if not isinstance(percent, int) or not 1 <= percent <= most:
+        return f"percent {percent!r} is none of 1 to {most}"
+    if wrong := _no_way(args, "both"):
+        return wrong
     return complaint("lost", args.get("from", REST), nodes)
 
 

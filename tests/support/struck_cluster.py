@@ -243,9 +243,11 @@ class FakeCluster:
     def losing(self, node: str) -> bool:
         return "loss" in self.ailments(node)
 
-    async def lose(self, node: str, *, percent: int, peers: Sequence[str], ways: str) -> Proof:
+    async def lose(
+        self, node: str, *, percent: int, peers: Sequence[str], ways: str, ports: str = "all"
+    ) -> Proof:
         self.sick.setdefault(node, set()).add("loss")
-        return self._proof("lose", node, percent=percent, peers=list(peers), ways=ways)
+        return self._proof("lose", node, percent=percent, peers=list(peers), ways=ways, ports=ports)
 
     async def stop_losing(self, node: str) -> Proof:
         self.sick[node].discard("loss")

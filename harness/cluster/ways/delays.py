@@ -23,7 +23,6 @@ from maxq.harness.contracts.cluster import Direction, Proof
 from maxq.harness.contracts.environment import Detour, Echo, Port, Role
 from maxq.harness.contracts.ways import Ports
 from maxq.reference.records import RemoteProtocolError
-from maxq.reference.rpc import split_address
 from maxq.reference.wire.codes import RequestCode
 from maxq.reference.wire.frame import Frame
 
@@ -68,14 +67,9 @@ class Delays:
         ports: Ports = "all",
     ) -> Proof:
         node = self._nodes.process(node)
-        machines = dict.fromkeys(self._nodes.process(peer) for peer in peers)
-        others = tuple(
-            peer for peer in machines
-            if peer != node and self._ways.ports(ports, node, peer) is not None
-        )  # fmt: skip
+        others, lacking = self._ways.others(node, peers, ports)
         if not others:
-            what = "" if ports == "all" else f" with {ports} ports"
-            return Proof(False, {"reason": f"no other node{what} was named"})
+            return Proof(False, {"reason": lacking})
         before = _all_ways(node, self._ways.delaying.get(node))
         wanted = self._ways.delaying[node] = Delaying(others, ways, ms, jitter_ms, kb_s, ports)
         late = _all_ways(node, wanted)
@@ -148,9 +142,7 @@ class Delays:
         targets = {to for to, _ in ways}
 
         async def dial(to: str, source: str) -> Dialled:
-            host, port = split_address(self._nodes.address(to))
-            if delaying.ports != "all":
-                port = min(self._nodes.listening(to).get(delaying.ports, frozenset((port,))))
+            host, port = self._ways.dialled(to, delaying.ports)
             begun = loop.time()
             met = await self._nodes.machine(source).probe(host, port, timeout_s=timeout_s)
             return Dialled(met, round((loop.time() - begun) * 1000))

@@ -14,7 +14,8 @@ from maxq.harness.client.probes import PROBE_TIMEOUT_S, until
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.cluster.ways.ways import Losing, Way, Ways
 from maxq.harness.contracts.cluster import Direction, Grudge, Proof
-from maxq.harness.contracts.environment import Dropped, Loss
+from maxq.harness.contracts.environment import Dropped
+from maxq.harness.contracts.ways import Ports
 
 TRIAL_TIMEOUT_S = 0.1  # of one probe: that its packets come is what counts, not the answer
 LOSS_TIMEOUT_S, HEAL_TIMEOUT_S = 5.0, 10.0
@@ -37,15 +38,15 @@ class Losses:
         return self._nodes.process(node) in self._ways.losing
 
     async def lose(
-        self, node: str, *, percent: int, peers: Sequence[str], ways: Direction
-    ) -> Proof:
+        self, node: str, *, percent: int, peers: Sequence[str], ways: Direction,
+        ports: Ports = "all",
+    ) -> Proof:  # fmt: skip
         node = self._nodes.process(node)
-        machines = dict.fromkeys(self._nodes.process(peer) for peer in peers)
-        others = tuple(peer for peer in machines if peer != node)
+        others, lacking = self._ways.others(node, peers, ports)
         if not others:
-            return Proof(False, {"reason": "no other node was named"})
+            return Proof(False, {"reason": lacking})
         before = _all_ways(node, self._ways.losing.get(node))
-        wanted = self._ways.losing[node] = Losing(others, ways, percent)
+        wanted = self._ways.losing[node] = Losing(others, ways, percent, ports)
         lossy = _all_ways(node, wanted)
         await self._install([*before, *lossy])
         free = await self._uncut(lossy)
@@ -53,7 +54,7 @@ class Losses:
 
         async def dropping() -> bool:
             nonlocal counted
-            await self._ways.probes(_grudge(free), TRIAL_TIMEOUT_S)
+            await self._ways.probes(_grudge(free), TRIAL_TIMEOUT_S, ports)
             counted = await self._counted(lossy)
             each = [[way for way in every if way in free] for every in wanted.directions(node)]
             return all(
@@ -68,7 +69,9 @@ class Losses:
 
     async def stop_losing(self, node: str) -> Proof:
         node = self._nodes.process(node)
-        ended = _all_ways(node, self._ways.losing.pop(node, None))
+        losing = self._ways.losing.pop(node, None)
+        ended = _all_ways(node, losing)
+        ports = losing.ports if losing else "all"
         last = await self._counted(ended)
         await self._install(ended)
         free = _grudge(await self._sound(ended))
@@ -76,22 +79,19 @@ class Losses:
         seen: dict[str, Any] = {"dropped": _seen(node, last)}
 
         async def whole() -> bool:
-            seen["met"] = await self._ways.probes(free, PROBE_TIMEOUT_S + slow_s)
+            seen["met"] = await self._ways.probes(free, PROBE_TIMEOUT_S + slow_s, ports)
             return all("silent" not in ports.values() for ports in seen["met"].values())
 
         holds = await until(whole, HEAL_TIMEOUT_S)
         for to in dict.fromkeys(to for to, _ in ended):
             left = await self._nodes.machine(to).lost_packets()
-            holds = holds and left.keys() == self._ways.lost_at(to).keys()
+            holds = holds and left.keys() == {loss.source for loss in self._ways.losses_at(to)}
         return Proof(holds, seen)
 
     async def _install(self, ways: Iterable[Way]) -> None:
         """Let the machines at the ends of these ways lose what all losses together say."""
-        machine = self._nodes.machine
         for to in dict.fromkeys(to for to, _ in ways):
-            lost = self._ways.lost_at(to)
-            rules = [Loss(source, machine(source).block, n) for source, n in sorted(lost.items())]
-            await machine(to).lose(rules)
+            await self._nodes.machine(to).lose(self._ways.losses_at(to))
 
     async def _counted(self, ways: Sequence[Way]) -> Counted:
         """What the machines have counted on these ways since their rules were set."""

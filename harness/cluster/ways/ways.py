@@ -6,14 +6,14 @@ which some are. Units: seconds, unless a name says otherwise.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from maxq.harness.client.probes import met
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.contracts.cluster import Direction, Grudge
-from maxq.harness.contracts.environment import CLIENT, Delay, Environment, Port
+from maxq.harness.contracts.environment import CLIENT, Delay, Environment, Loss, Port
 from maxq.harness.contracts.ways import Ports
 from maxq.reference.rpc import split_address
 
@@ -37,9 +37,10 @@ class Impaired(msgspec.Struct, frozen=True):
 
 
 class Losing(Impaired, frozen=True):
-    """So many `percent` of them are lost."""
+    """So many `percent` of them are lost, on connections to these ports."""
 
     percent: int
+    ports: Ports = "all"
 
 
 class Delaying(Impaired, frozen=True):
@@ -76,20 +77,22 @@ class Ways:
 
     # Losses.
 
-    def _lossy(self) -> Iterator[tuple[Way, int]]:
+    def _lossy(self) -> Iterator[tuple[Way, Losing]]:
         for node, losing in self.losing.items():
             for every in losing.directions(node):
                 for way in every:
-                    yield way, losing.percent
+                    yield way, losing
 
-    def lost_at(self, to: str) -> Mapping[str, int]:
-        """Whose packets a machine loses, and how many percent: of losses of both ends of a way the
-        higher share."""
-        found: dict[str, int] = {}
-        for (target, source), percent in self._lossy():
-            if target == to:
-                found[source] = max(percent, found.get(source, 0))
-        return found
+    def losses_at(self, to: str) -> list[Loss]:
+        """Whose packets a machine loses: of losses of both ends of a way the higher share."""
+        found: dict[tuple[str, tuple[int, ...]], int] = {}
+        for (target, source), losing in self._lossy():
+            if target == to and (ports := self.ports(losing.ports, to, source)) is not None:
+                found[source, ports] = max(losing.percent, found.get((source, ports), 0))
+        return [
+            Loss(source, self._nodes.machine(source).block, percent, ports)
+            for (source, ports), percent in sorted(found.items())
+        ]
 
     def lossless(self, to: str, sources: Iterable[str]) -> frozenset[str]:
         """Those of the sources between which and a machine no packets are lost, on no way."""
@@ -129,6 +132,17 @@ class Ways:
             found = found.difference(*(end["raft"] for end in ends))
         return tuple(sorted(found)) or None
 
+    def others(self, node: str, peers: Iterable[str], ports: Ports) -> tuple[tuple[str, ...], str]:
+        """The machines of a node's peers that are connected with its own by ports of a kind; or why
+        there is none."""
+        machines = dict.fromkeys(self._nodes.process(peer) for peer in peers)
+        found = tuple(
+            peer for peer in machines
+            if peer != node and self.ports(ports, node, peer) is not None
+        )  # fmt: skip
+        what = "" if ports == "all" else f" with {ports} ports"
+        return found, "" if found else f"no other node{what} was named"
+
     @property
     def narrowest(self) -> int:
         """The least bandwidth that any way has now, in kB/s; 0: none is bounded."""
@@ -144,11 +158,18 @@ class Ways:
 
     # Probes.
 
-    async def probes(self, grudge: Grudge, timeout_s: float) -> Met:
+    def dialled(self, to: str, ports: Ports) -> tuple[str, int]:
+        """Host and port of a machine at which a dial is one to ports of a kind."""
+        host, port = split_address(self._nodes.address(to))
+        if ports == "all":
+            return host, port
+        return host, min(self._nodes.listening(to).get(ports, frozenset((port,))))
+
+    async def probes(self, grudge: Grudge, timeout_s: float, ports: Ports = "all") -> Met:
         """Dial each destination from each of its sources, all at once."""
         async with asyncio.TaskGroup() as group:
             tasks = {
-                (to, source): group.create_task(self.probe(source, to, timeout_s))
+                (to, source): group.create_task(self.probe(source, to, timeout_s, ports))
                 for to, sources in grudge.items()
                 for source in sorted(sources)
             }
@@ -157,9 +178,9 @@ class Ways:
             found.setdefault(to, {})[source] = task.result()
         return found
 
-    async def probe(self, source: str, to: str, timeout_s: float) -> Port:
+    async def probe(self, source: str, to: str, timeout_s: float, ports: Ports = "all") -> Port:
         """Dial a node from a machine, or as a client does."""
-        host, port = split_address(self._nodes.address(to))
+        host, port = self.dialled(to, ports)
         if source == CLIENT:
             return await met(self._environment.dial(asyncio.Protocol, host, port), timeout_s)
         return await self._nodes.machine(source).probe(host, port, timeout_s=timeout_s)

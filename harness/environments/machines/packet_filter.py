@@ -54,7 +54,8 @@ def loss_ruleset(losses: Sequence["Loss"], spared: int = 0) -> str:
     Raises:
         ValueError: a source or a block that is no name, no block of addresses; an impossible share.
     """
-    return _table(LOSS_TABLE, "loss", 10, _but_for(spared, [_loss_rule(loss) for loss in losses]))
+    rules = [rule for loss in losses for rule in _loss_rules(loss)]
+    return _table(LOSS_TABLE, "loss", 10, _but_for(spared, rules))
 
 
 def _but_for(spared: int, rules: list[str]) -> list[str]:
@@ -101,12 +102,15 @@ def _rules(cut: "Cut") -> list[str]:
     ]
 
 
-def _loss_rule(loss: "Loss") -> str:
+def _loss_rules(loss: "Loss") -> list[str]:
     """The first counter counts what comes, the second what is dropped of it."""
     source, comment = _from("loss", loss.source, loss.block)
-    if not 1 <= loss.percent <= 99:
+    if not 1 <= loss.percent <= (100 if loss.ports else 99):
         raise ValueError(f"a loss's share is none of 1 to 99 percent: {loss.percent}")
-    return f"{source} counter numgen random mod 100 < {loss.percent} counter drop {comment}"
+    ports = ", ".join(map(str, loss.ports))
+    ends = [f" tcp {end} {{ {ports} }}" for end in ("dport", "sport")] if ports else [""]
+    lost = f"counter numgen random mod 100 < {loss.percent} counter drop {comment}"
+    return [f"{source}{end} {lost}" for end in ends]
 
 
 def alias(number: int) -> str:
@@ -168,7 +172,11 @@ def caught(listing: str) -> dict[str, int]:
 
 def lost(listing: str) -> dict[str, tuple[int, int]]:
     """Packets that each loss has dropped, and of how many that came, by source; likewise."""
-    return {source: (drops, came) for source, (came, drops) in _counters(listing, LOSS_TABLE)}
+    counts: dict[str, tuple[int, int]] = {}
+    for source, (came, drops) in _counters(listing, LOSS_TABLE):
+        before = counts.get(source, (0, 0))
+        counts[source] = before[0] + drops, before[1] + came
+    return counts
 
 
 def _counters(listing: str, table: str) -> Iterator[tuple[str, list[int]]]:

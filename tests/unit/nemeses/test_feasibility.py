@@ -94,6 +94,8 @@ def test_a_cut_that_nobody_can_make_is_refused(args: dict[str, Any], said: str) 
     [
         ({}, "l: percent None is none of 1 to 99"),
         ({"percent": 100}, "l: percent 100 is none of 1 to 99"),
+        ({"percent": 101, "ports": "ha"}, "l: percent 101 is none of 1 to 100"),
+        ({"percent": 9, "ports": "ssh"}, "l: ports 'ssh' is none of all, ha, raft, remoting"),
         ({"percent": 0.5}, "l: percent 0.5 is none of 1 to 99"),
         ({"percent": 5, "ways": "into"}, "l: ways 'into' is none of both, in, out"),
         ({"percent": 5, "from": ["c9"]}, "l: lost from 'c9', which is no node"),

@@ -30,9 +30,9 @@ FAULTS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
      {"ms": 40, "jitter_ms": 9, "kb_s": 7, "peers": ["n0"], "ways": "both", "ports": "remoting"},
      "stop-delay"),
     ("start-packet-loss", {"percent": 30, "from": "namesrvs"},
-     {"percent": 30, "peers": ["n0"], "ways": "both"}, "stop-packet-loss"),
-    ("start-packet-loss", {"percent": 1, "ways": "in", "from": ["c0", "c1"]},
-     {"percent": 1, "peers": ["c0", "c1"], "ways": "in"}, "stop-packet-loss"),
+     {"percent": 30, "peers": ["n0"], "ways": "both", "ports": "all"}, "stop-packet-loss"),
+    ("start-packet-loss", {"percent": 100, "ways": "in", "from": ["c0", "c1"], "ports": "raft"},
+     {"percent": 100, "peers": ["c0", "c1"], "ways": "in", "ports": "raft"}, "stop-packet-loss"),
 ]  # fmt: skip
 
 

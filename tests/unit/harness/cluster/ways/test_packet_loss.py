@@ -129,3 +129,19 @@ def test_a_loss_strikes_by_role_and_its_heal_names_whom_it_struck() -> None:
         assert (list(healed), healed["b0-0"]["holds"]) == (["b0-0"], True)
 
     with_cluster(main)
+
+
+def test_what_is_lost_of_some_ports_leaves_the_others_alone() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        lose, ways = cluster.losses.lose, cluster.losses._ways
+        proof = await lose("b0-1", percent=100, peers=["b0-0", "n0"], ways="both", ports="ha")
+        assert (proof.holds, proof.seen["peers"]) == (True, ["b0-0", "n0"])
+        assert proof.seen["dropped"]["in"]["packets"] == proof.seen["dropped"]["in"]["of"] > 0
+        assert await ways.probe("b0-0", "b0-1", 1.0) == "open"
+        assert await ways.probe("b0-0", "b0-1", 1.0, "ha") == "silent"
+        none = await lose("b0-1", percent=100, peers=["b0-0"], ways="both", ports="raft")
+        assert none.seen == {"reason": "no other node with raft ports was named"}
+        assert (await cluster.losses.stop_losing("b0-1")).holds
+        assert await ways.probe("b0-0", "b0-1", 1.0, "ha") != "silent"
+
+    with_cluster(main, replicas=2)

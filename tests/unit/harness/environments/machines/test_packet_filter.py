@@ -76,6 +76,21 @@ def test_losses_have_a_table_of_their_own_behind_that_of_the_cuts() -> None:
     assert loss_ruleset([]) == "add table inet maxq_loss\ndelete table inet maxq_loss\n"
 
 
+def test_a_loss_of_some_ports_is_of_either_end_and_counted_together() -> None:
+    lines = loss_ruleset([Loss("b0-1", B1.block, 100, (10912, 10913))]).splitlines()
+    rest = 'counter numgen random mod 100 < 100 counter drop comment "b0-1"'
+    assert [line.strip() for line in lines if "saddr" in line] == [
+        f"ip saddr {B1.block} tcp dport {{ 10912, 10913 }} {rest}",
+        f"ip saddr {B1.block} tcp sport {{ 10912, 10913 }} {rest}",
+    ]
+    rules = [
+        {"rule": {"table": "maxq_loss", "comment": "b0-1",
+                  "expr": [{"counter": {"packets": n}} for n in counts]}}
+        for counts in ((7, 5), (2, 1))
+    ]  # fmt: skip
+    assert lost(json.dumps({"nftables": rules})) == {"b0-1": (6, 9)}
+
+
 @pytest.mark.parametrize(
     ("loss", "said"),
     [
@@ -83,6 +98,7 @@ def test_losses_have_a_table_of_their_own_behind_that_of_the_cuts() -> None:
         (Loss(source="b0-1", block="0.0.0.0/0; accept", percent=1), "a loss's block"),
         (Loss(source="b0-1", block=B1.block, percent=0), "a loss's share"),
         (Loss(source="b0-1", block=B1.block, percent=100), "a loss's share"),
+        (Loss(source="b0-1", block=B1.block, percent=101, ports=(9,)), "a loss's share"),
     ],
 )
 def test_what_is_no_loss_gets_into_no_rule(loss: Loss, said: str) -> None:
