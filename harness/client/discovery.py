@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from maxq.harness.client.node_settings import settings_of
 from maxq.harness.client.observer import Observer
-from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, runtime_info
+from maxq.harness.client.probes import PROBE_TIMEOUT_S, granted, probing, runtime_info
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.error_classes import plain
 from maxq.harness.contracts.existing import BrokerMember, ClusterFileError, Existing, Member
 from maxq.harness.contracts.outcome import Fail
 from maxq.reference.records import RemoteProtocolError
-from maxq.reference.rpc import Dial, Pool
+from maxq.reference.rpc import ConnectionLost, Dial, Pool
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext
@@ -25,6 +25,7 @@ from maxq.reference.wire.node_headers import MetadataResponse
 from maxq.reference.wire.route import ClusterInfo
 
 CONTROLLED, CONTROLLERS = "enableControllerMode", "controllerAddr"
+ACL = f"refused with code {ResponseCode.NO_PERMISSION:d}"
 RELEASE, OURS = "brokerVersionDesc", "maxq.role"
 Settings = Mapping[str, str] | None  # of a node; None: it does not answer
 
@@ -146,14 +147,16 @@ async def _replicas(
 
 async def _answer(pool: Pool, address: str, code: int) -> Frame:
     """A good answer. Raises OSError, RemoteProtocolError: there is none, or a refusal."""
-    answer = await pool.call(address, Frame(code=code, ext={}), timeout_s=PROBE_TIMEOUT_S)
-    if answer.code != ResponseCode.SUCCESS:
-        raise RemoteProtocolError(f"refused with code {answer.code}: {answer.remark or ''}")
-    return answer
+    request = Frame(code=code, ext={})
+    return granted(await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S))
 
 
 def _no_answer(error: Exception) -> str:
-    return f"no answer: {plain(str(error))}"
+    """Why a node said nothing of use, and what it may ask for that Max-Q does not do."""
+    if isinstance(error, ConnectionLost):
+        return "no answer: it ended the connection; maybe it asks for TLS, which Max-Q lacks"
+    acl = ACL in str(error)
+    return f"no answer: {plain(str(error))}{'; Max-Q does not sign requests (ACL)' if acl else ''}"
 
 
 async def _said(pool: Pool, address: str) -> str:

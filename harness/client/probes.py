@@ -85,8 +85,15 @@ async def ask_all(dial: Dial, addresses: Sequence[str], request: Frame) -> list[
 async def runtime_info(pool: Pool, address: str) -> dict[str, str]:
     """What a broker reports of itself. Raises OSError, RemoteProtocolError."""
     request = Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO, ext={})
-    answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+    answer = granted(await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S))
     return KVTable.from_json(answer.body).table
+
+
+def granted(answer: Frame) -> Frame:
+    """A good answer. Raises RemoteProtocolError: it is a refusal."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise RemoteProtocolError(f"refused with code {answer.code}: {answer.remark or ''}")
+    return answer
 
 
 def uptime_s(info: Mapping[str, str]) -> int | None:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from maxq.harness.client.discovery import Found, discover
+from maxq.harness.client.discovery import Found, _no_answer, discover
 from maxq.harness.contracts.existing import ClusterFileError
 from maxq.harness.simulation.world import World
 from maxq.reference import rpc
 from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import ConnectionLost
 from maxq.reference.wire.bodies import BrokerReplicasInfo, ReplicaIdentity, ReplicasInfo
 from maxq.reference.wire.codes import RequestCode
 from maxq.reference.wire.frame import Frame
@@ -139,6 +140,7 @@ def test_name_servers_that_know_different_brokers_are_put_together() -> None:
     [
         ({N: refuses}, "refused with code 16: no permission: accessKey is null"),
         ({N: None}, "no name server answers"),
+        ({N: refuses}, r"refused with code 16: .*; Max-Q does not sign requests \(ACL\)"),
         ({N: namesrv()}, "no broker has registered"),
         ({N: lambda request: request.answer(0, body=b"<html>")}, "no name server answers"),
         (
@@ -151,3 +153,11 @@ def test_name_servers_that_know_different_brokers_are_put_together() -> None:
 def test_what_cannot_be_found_is_said(nodes: Mapping[str, Answers | None], why: str) -> None:
     with pytest.raises((ClusterFileError, RemoteProtocolError), match=why):
         found_by(nodes)
+
+
+def test_a_broker_that_wants_signatures_and_one_that_ends_connections_are_told_apart() -> None:
+    found = found_by({N: namesrv(set_of("x", _0=A)), A: refuses})
+    assert dict(found.lines)["x-0"].endswith("does not sign requests (ACL)")
+    lost = ConnectionLost(f"connection to {A} lost: None")
+    assert "TLS" in _no_answer(lost)
+    assert "TLS" not in _no_answer(ConnectionRefusedError("nobody listens"))
