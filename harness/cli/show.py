@@ -27,6 +27,7 @@ from maxq.harness.contracts.terminal import (
     table,
 )
 from maxq.harness.run.explained import Explained
+from maxq.harness.run.run_context import LEFT
 from maxq.harness.schedule.fixes import ToTry
 from maxq.histories.store import StoredRun
 
@@ -296,6 +297,7 @@ def document(judged: Shown) -> dict[str, Any]:
         "recoveries": msgspec.to_builtins(list(judged.recoveries)),
         "stretches": msgspec.to_builtins(results.stretches),
         "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
+        "left": judged.stored.config.get(LEFT),
         "repeat": judged.repeat,
         "commit": judged.commit,
         "report": None if judged.report is None else str(judged.report),

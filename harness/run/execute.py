@@ -34,7 +34,7 @@ from maxq.harness.environments.local import LocalEnvironment
 from maxq.harness.environments.machines import toxiproxy_server, wrong_clock
 from maxq.harness.run.lifecycle import perform
 from maxq.harness.run.process.signals import interrupted, interruptible
-from maxq.harness.run.run_context import Progress, RunContext
+from maxq.harness.run.run_context import LEFT, Progress, RunContext
 from maxq.harness.sampling.rounds import schedule_of
 from maxq.harness.schedule.format import Schedule
 from maxq.harness.schedule.options import Options
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 NODES = "nodes"  # the folder of a run that holds its machines'
 CLOCKS = "clocks"  # of the configuration: how far the clocks of hosts were off (ms)
-LEFT = "left"  # of the configuration: what a run left otherwise of a cluster that ran already
 
 
 class Judge(Protocol):

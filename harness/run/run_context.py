@@ -27,6 +27,7 @@ class Progress(Protocol):
 # In a run's configuration: how long clients ran, if they were asked to end; and why, if not by a
 # signal.
 LASTED, ENDED_FOR = "lasted_ns", "ended_for"
+LEFT = "left"  # there: what the run left otherwise of a cluster that ran already, in lines
 
 
 class Silent:

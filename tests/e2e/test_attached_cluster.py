@@ -143,6 +143,7 @@ def test_a_cluster_in_containers_is_tested_and_left_as_it_was(
     out, _ = capfd.readouterr()
     results = json.loads(out)
     assert results["valid"] is not False
+    assert isinstance(results["left"], list)
     struck = {fault["f"] for fault in results["faults"]}
     assert {"kill", "start-partition"} <= struck
     assert all(fault["holds"] for fault in results["faults"])
