@@ -230,8 +230,8 @@ def test_a_main_part_is_as_long_as_its_schedule_says() -> None:
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        (Act(id="d", f="start-delay", who=Who(part="master")),
-         "local cannot do delay, which act d (start-delay) needs"),
+        (Act(id="d", f="start-disk-fault", who=Who(part="master")),
+         "local cannot do disk, which act d (start-disk-fault) needs"),
         (Act(id="k", f="kill", who=Who(nodes=("b0-0", "b7-3"))),
          "act k (kill) concerns b7-3, which is not"),
         (Act(id="k", f="murder"), "k: no act 'murder'; there are: "),
