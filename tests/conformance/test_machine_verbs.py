@@ -209,6 +209,20 @@ def test_a_loss_drops_its_share_one_way_and_ends(where: str, tmp_path: Path) -> 
     world(where, tmp_path, main)
 
 
+def test_all_packets_of_one_port_are_lost_and_none_of_others(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        await until(lambda: meets(b, a))
+        await a.lose([Loss(source="b", block=b.block, percent=100, ports=(PORT + 1,))])
+        assert await b.probe(a.address, PORT, timeout_s=LONG_S) == "open"
+        assert await b.probe(a.address, PORT + 1, timeout_s=SHORT_S) == "silent"
+        lost = (await a.lost_packets())["b"]
+        assert lost.packets == lost.of > 0
+        await a.lose([])
+        assert await b.probe(a.address, PORT + 1, timeout_s=LONG_S) == "refused"
+
+    world(where, tmp_path, main)
+
+
 def test_a_cut_and_a_loss_stand_beside_each_other(where: str, tmp_path: Path) -> None:
     async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         await a.cut([Cut(source="b", block=b.block)])

@@ -109,8 +109,9 @@ def _loss_rules(loss: "Loss") -> list[str]:
         raise ValueError(f"a loss's share is none of 1 to 99 percent: {loss.percent}")
     ports = ", ".join(map(str, loss.ports))
     ends = [f" tcp {end} {{ {ports} }}" for end in ("dport", "sport")] if ports else [""]
-    lost = f"counter numgen random mod 100 < {loss.percent} counter drop {comment}"
-    return [f"{source}{end} {lost}" for end in ends]
+    # nft refuses what is always true.
+    chance = f"numgen random mod 100 < {loss.percent} " if loss.percent < 100 else ""
+    return [f"{source}{end} counter {chance}counter drop {comment}" for end in ends]
 
 
 def alias(number: int) -> str:
