@@ -116,6 +116,25 @@ def test_no_more_comes_than_the_bandwidth_lets_through(where: str, tmp_path: Pat
     run(where, tmp_path, main)
 
 
+def test_packets_that_are_later_than_anybody_waits_are_proven_and_end(
+    where: str, tmp_path: Path
+) -> None:
+    """No echo of them is waited for; all is prompt at once when they end."""
+
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        async with line(a.dial, b.address) as one:
+            await a.set_delay([Delay("b", b.block, 61_000, kb_s=500)])
+            assert not await one.answered(SHORT_S)
+            echo = await a.echo("b")
+            assert echo.ms == 5_000
+            assert echo.kb_s == pytest.approx(500, rel=0.1)
+            await a.set_delay([])
+            assert await a.delays() == []
+            assert min(await echoes_ms(one, 3)) < 20
+
+    run(where, tmp_path, main)
+
+
 def test_a_cut_is_proven_by_probes_as_where_no_proxies_are(where: str, tmp_path: Path) -> None:
     """A process that dials meets the proxy; a probe goes past it, and is never late."""
 

@@ -28,6 +28,7 @@ from maxq.reference.wire.frame import Frame
 
 PROXIED_S, HEAL_TIMEOUT_S = 5.0, 10.0
 EARLY_MS = 1.0  # by which two clocks may be apart
+ECHO_MOST_MS = 5_000  # no echo is waited for longer
 PROMPT_MS = 100  # that a sound broker may take for an answer, on a busy machine
 SHARE = 0.1  # by which a bandwidth may be another than it should be
 NOT_LATE = "handshakes: a proxy answers them at once"
@@ -51,6 +52,7 @@ class Delays:
     def __init__(self, nodes: Nodes, ways: Ways) -> None:
         self._nodes = nodes
         self._ways = ways
+        self._installing = asyncio.Lock()
 
     def delaying(self, node: str) -> bool:
         return self._nodes.process(node) in self._ways.delaying
@@ -110,11 +112,12 @@ class Delays:
     async def _install(self, ways: Iterable[Way]) -> bool:
         """Let the machines at the ends of these ways take late what all delays together say;
         whether they say that they do."""
-        wanted = {to: self._ways.delays_at(to) for to, _ in ways}
-        # Not in a group, whose error would not say what failed.
-        machine = self._nodes.machine
-        await asyncio.gather(*(machine(to).set_delay(late) for to, late in wanted.items()))
-        return all([list(await machine(to).delays()) == late for to, late in wanted.items()])
+        async with self._installing:  # else what another heal has ended could come back
+            wanted = {to: self._ways.delays_at(to) for to, _ in ways}
+            # Not in a group, whose error would not say what failed.
+            machine = self._nodes.machine
+            await asyncio.gather(*(machine(to).set_delay(late) for to, late in wanted.items()))
+            return all([list(await machine(to).delays()) == late for to, late in wanted.items()])
 
     def _free(self, way: Way) -> bool:
         to, source = way
@@ -190,7 +193,8 @@ class Delays:
         narrow = all(
             narrowest * (1 - SHARE) <= rate <= wanted.kb_s * (1 + SHARE) for rate in rates.values()
         )
-        slow = all(echo.ms >= wanted.least_ms - EARLY_MS for echo in echoes.values())
+        least_ms = min(wanted.least_ms, ECHO_MOST_MS)
+        slow = all(echo.ms >= least_ms - EARLY_MS for echo in echoes.values())
         seen["not_late"] = NOT_LATE
         return holds and slow and (not wanted.kb_s or (bool(rates) and narrow))
 

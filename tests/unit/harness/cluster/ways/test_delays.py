@@ -1,6 +1,7 @@
 """Slow ways of a deployed cluster in the simulator, with their proofs; and as they are proven where
 connections go through proxies."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -196,3 +197,25 @@ def proxied(environment: Watched, node: str, detour: Detour, echo: Echo) -> None
         return echo
 
     machine.set_delay, machine.detour, machine.echo = set_delay, seen, heard  # type: ignore
+
+
+def test_delays_of_two_nodes_that_end_at_once_are_both_gone_where_they_met() -> None:
+    """What one heal lets a machine have must not come back by the other, which was slower."""
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        for node in ("b0-1", "b0-2"):
+            await cluster.delays.delay(node, ms=300, peers=["b0-0"], ways="both")
+        shared = environment.machine("b0-0")
+        set_delay, turns = shared.set_delay, iter((2.0, 0.0))
+
+        async def slow(delays: Any) -> None:
+            await asyncio.sleep(next(turns))
+            await set_delay(delays)
+
+        assert len(await shared.delays()) == 2
+        shared.set_delay = slow  # type: ignore[method-assign]
+        proofs = await asyncio.gather(*map(cluster.delays.stop_delay, ("b0-1", "b0-2")))
+        assert [proof.holds for proof in proofs] == [True, True], proofs
+        assert await shared.delays() == []
+
+    with_cluster(main, **RING)
