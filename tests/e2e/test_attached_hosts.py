@@ -102,6 +102,7 @@ def test_a_cluster_on_hosts_is_tested_and_left_as_it_was(
     assert [hosts.owes(name) for name in hosts.at] == [False] * 3
 
 
+@pytest.mark.campaign  # a link that is cut shows the same, and more
 def test_hosts_are_as_before_when_the_harness_is_killed(pair: "Pair", tmp_path: Path) -> None:
     harness = struck(pair, tmp_path / "runs")
     harness.send_signal(signal.SIGKILL)

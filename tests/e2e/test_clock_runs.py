@@ -63,6 +63,7 @@ def proofs(store: Path) -> list[tuple[str, dict[str, Any]]]:
             for name, seen in op["value"].items() if name != "nobody"]  # fmt: skip
 
 
+@pytest.mark.campaign  # each machine is tried by the conformance tests
 def test_clocks_go_wrong_and_right_again_and_nothing_that_was_promised_breaks(
     tmp_path: Path,
 ) -> None:

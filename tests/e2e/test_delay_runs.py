@@ -85,6 +85,7 @@ def sends_ms(ops: list[dict[str, Any]], begin: int, end: int) -> list[float]:
     return sorted(took)
 
 
+@pytest.mark.campaign  # each machine is tried by the conformance tests
 def test_sends_wait_for_a_slave_whose_link_is_slow_and_nothing_that_was_promised_breaks(
     tmp_path: Path,
 ) -> None:

@@ -74,7 +74,10 @@ class Hand:
                 node.stop()
 
 
-@pytest.fixture(params=[False, True], ids=["pair", "controllers"])
+@pytest.fixture(params=[
+    pytest.param(False, id="pair", marks=pytest.mark.campaign),
+    pytest.param(True, id="controllers"),
+])  # fmt: skip
 def hand(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hand]:
     found = Hand(tmp_path, controlled=request.param)
     try:
