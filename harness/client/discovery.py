@@ -155,6 +155,8 @@ def _no_answer(error: Exception) -> str:
     """Why a node said nothing of use, and what it may ask for that Max-Q does not do."""
     if isinstance(error, ConnectionLost):
         return "no answer: it ended the connection; maybe it asks for TLS, which Max-Q lacks"
+    if isinstance(error, TimeoutError):
+        return f"no answer: none came in {PROBE_TIMEOUT_S:g} s; it hangs, or is no node of RocketMQ"
     acl = ACL in str(error)
     return f"no answer: {plain(str(error))}{'; Max-Q does not sign requests (ACL)' if acl else ''}"
 

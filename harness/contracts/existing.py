@@ -43,7 +43,7 @@ Name = Annotated[str, Meta(pattern=r"^[^\s:/]{1,140}$")]
 Address = Annotated[str, Meta(pattern=r"^[^\s:]{1,253}:[0-9]{1,5}$")]
 Container = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{0,128}$")]
 Host = Annotated[str, Meta(pattern=r"^([^\s:/@-][^\s:/@]*@[^\s:/@-][^\s:/@]*(:[0-9]{1,5})?)?$")]
-Unit = Annotated[str, Meta(pattern=r"^([A-Za-z0-9_.:\\@][A-Za-z0-9_.:\\@-]*\.service)?$")]
+Unit = Annotated[str, Meta(pattern=r"^([A-Za-z0-9_.:\\@][A-Za-z0-9_.:\\@-]*)?$")]
 Command = Annotated[str, Meta(pattern=r"^[^\x00\r\n]*$", max_length=4096)]
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 SSH_PORT = 22

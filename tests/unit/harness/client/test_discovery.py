@@ -160,4 +160,5 @@ def test_a_broker_that_wants_signatures_and_one_that_ends_connections_are_told_a
     assert dict(found.lines)["x-0"].endswith("does not sign requests (ACL)")
     lost = ConnectionLost(f"connection to {A} lost: None")
     assert "TLS" in _no_answer(lost)
+    assert _no_answer(TimeoutError()).endswith("it hangs, or is no node of RocketMQ")
     assert "TLS" not in _no_answer(ConnectionRefusedError("nobody listens"))

@@ -88,7 +88,7 @@ def test_what_is_written_is_read(
         (GOOD + 'ssh = "h"\nstart = "x"\n', "matching regex"),
         (GOOD + 'ssh = "-oX@h"\nstart = "x"\n', "matching regex"),
         (GOOD + 'ssh = "u@h"\nunit = "--now.service"\n', "matching regex"),
-        (GOOD + 'ssh = "u@h"\nunit = "broker"\n', "matching regex"),
+        (GOOD + 'ssh = "u@h"\nunit = "b"\nstop = "x"\n', "lines unit and stop: systemd"),
         (GOOD + '[ssh]\nkeys = "k"\n', "unknown field `keys`"),
     ],
 )  # fmt: skip
