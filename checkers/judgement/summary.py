@@ -166,6 +166,8 @@ def _kept(results: Results, context: Context) -> str:
     kept = len(results.of("kept"))
     what = f"all {kept} claims" if kept != 1 else "the one claim"
     said = [f"{what} that this run tested {'was' if kept == 1 else 'were'} kept"]
+    if not kept:
+        said = ["nothing was broken, and nothing was put to the test"]
     untested, unpromised = (len(results.of(s)) for s in ("no occasion", "not promised"))
     others = [f"{untested} {'was' if untested == 1 else 'were'} not covered"] if untested else []
     others += [f"{unpromised} {'is' if unpromised == 1 else 'are'} not promised"] * bool(unpromised)

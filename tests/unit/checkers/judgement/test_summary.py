@@ -264,3 +264,9 @@ def test_claims_are_called_by_words() -> None:
         "no acknowledged message lost (S6), nodes keep running (S15) and 2 more (N1, N9)"
     )
     assert titled(["of-a-plug-in"]) == "of-a-plug-in"
+
+
+def test_a_run_that_put_nothing_to_the_test_says_so() -> None:
+    """ "All 0 claims were kept" would read like a success."""
+    said = headline(Results(valid=True, verdicts=()), Context())
+    assert said == "valid: nothing was broken, and nothing was put to the test."
