@@ -1,4 +1,4 @@
-"""The other side of a faulty link, as `from` of an act names it.
+"""The other side of a faulty link, as `from` of an act names it, and its `ports`.
 
 ``rest`` (all others), ``brokers``, ``controllers``, ``namesrvs``, a part that nodes play when the
 act strikes, or names of nodes.
@@ -11,6 +11,8 @@ import msgspec
 
 from maxq.harness.contracts.cluster import Part
 from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.ways import Ports
+from maxq.nemeses.kind import Args
 from maxq.nemeses.stage import Stage
 
 REST = "rest"
@@ -35,3 +37,13 @@ def complaint(what: str, whom: Any, nodes: Sequence[str]) -> str:
         return f"{what} from {strange[0]!r}, which is no node" if strange else ""
     known = (REST, *GROUPS, *get_args(Part))
     return "" if whom in known else f"{what} from {whom!r}, which is none of {', '.join(known)}"
+
+
+def no_ports(args: Args) -> str:
+    """Names a kind of ports that is none."""
+    ports = args.get("ports", "all")
+    return (
+        ""
+        if ports in get_args(Ports)
+        else f"ports {ports!r} is none of {', '.join(get_args(Ports))}"
+    )

@@ -66,7 +66,7 @@ class Deployment:
         ways = Ways(environment, self.processes)
         self.links = Links(environment, self.processes, ways, by_name=settings.by_name)
         self.losses = Losses(self.processes, ways)
-        self.resets = Resets(self.processes, self.links)
+        self.resets = Resets(self.processes, self.links, ways)
         self.delays = Delays(self.processes, ways)
         self.machines = Hardware(environment, self.processes)
         self.ages = Ages(self.processes)

@@ -28,6 +28,7 @@ from maxq.harness.contracts.environment import (
     Machine,
     Port,
 )
+from maxq.harness.contracts.ways import Ports
 
 CUT_PROBE_TIMEOUT_S = 1.0  # far beyond what an answer takes here, far below a client's patience
 CUT_TIMEOUT_S, HEAL_TIMEOUT_S, ANSWER_TIMEOUT_S = 5.0, 10.0, 10.0
@@ -50,7 +51,8 @@ class Links:
         self._nodes = nodes
         self._ways = ways
         self._by_name = by_name
-        self._cuts: dict[str, tuple[Grudge, bool]] = {}  # by name: who from whom, with resets?
+        # By name: who from whom, with resets?, on connections to which ports.
+        self._cuts: dict[str, tuple[Grudge, bool, Ports]] = {}
         self._first: dict[str, str] = {}
 
     # Cuts.
@@ -62,18 +64,19 @@ class Links:
         reset: bool = False,
         name: str = "",
         patience_s: float = CUT_PROBE_TIMEOUT_S,
+        ports: Ports = "all",
     ) -> Mapping[str, Proof]:
         wanted = self._nodes.between(grudge)
         if CLIENT in wanted:
             raise ValueError("cuts are made in the machines of nodes: clients take every packet")
-        before, _ = self._cuts.pop(name, ({}, False))
-        self._cuts[name] = wanted, reset
+        before, *_ = self._cuts.pop(name, ({},))
+        self._cuts[name] = wanted, reset, ports
         await self._install([*wanted, *before])
         slow_s = self._ways.slowness({*wanted, *set().union(*wanted.values())})
         seen: dict[str, Proof] = {}
 
         async def caught() -> bool:
-            seen.update(await self._cut_proofs(wanted, patience_s + slow_s))
+            seen.update(await self._cut_proofs(wanted, patience_s + slow_s, ports))
             return all(proof.holds for proof in seen.values())
 
         await until(caught, CUT_TIMEOUT_S + slow_s)
@@ -82,24 +85,30 @@ class Links:
     async def _install(self, machines: Iterable[str]) -> None:
         """Let machines drop what all cuts together say."""
         for to in dict.fromkeys(machines):
-            cuts = [self._cut(source, reset) for source, reset in sorted(self._cut_off(to).items())]
-            await self._nodes.machine(to).cut(cuts)
+            await self._nodes.machine(to).cut(self._cuts_at(to))
+
+    def _cuts_at(self, to: str) -> list[Cut]:
+        """Which packets a machine drops, and whether by a reset; the newest cut says how."""
+        found: dict[tuple[str, tuple[int, ...]], bool] = {}
+        for grudge, reset, kind in self._cuts.values():
+            for source in grudge.get(to, frozenset()):
+                ports = () if source == CLIENT else self._ways.ports(kind, to, source)
+                if ports is not None:
+                    found[source, ports] = reset
+        return [
+            Cut(source=source, block=self._block(source), reset=reset, ports=ports)
+            for (source, ports), reset in sorted(found.items())
+        ]
+
+    def _block(self, source: str) -> str:
+        return f"{CLIENT_ADDRESS}/32" if source == CLIENT else self._nodes.machine(source).block
 
     def _cut_off(self, to: str) -> dict[str, bool]:
-        """Whose packets a machine drops, and whether by a reset; the newest cut says how."""
-        return {
-            source: reset
-            for grudge, reset in self._cuts.values()
-            for source in grudge.get(to, frozenset())
-        }
+        """Of whom a machine drops packets, of some ports at least, and whether by a reset."""
+        return {cut.source: cut.reset for cut in self._cuts_at(to)}
 
-    def _cut(self, source: str, reset: bool) -> Cut:
-        client = source == CLIENT
-        block = f"{CLIENT_ADDRESS}/32" if client else self._nodes.machine(source).block
-        return Cut(source=source, block=block, reset=reset)
-
-    async def _cut_proofs(self, grudge: Grudge, patience_s: float) -> dict[str, Proof]:
-        met_by = await self._ways.probes(grudge, patience_s)
+    async def _cut_proofs(self, grudge: Grudge, patience_s: float, kind: Ports) -> dict[str, Proof]:
+        met_by = await self._ways.probes(grudge, patience_s, kind)
         proofs = {}
         for to, sources in grudge.items():
             packets = await self._nodes.machine(to).cut_packets()

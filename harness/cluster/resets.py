@@ -3,8 +3,9 @@
 The connections that are established are listed first, at both ends, and ended at both, so that a
 cut between the machines changes nothing. It is proven when none of those is left; new ones may be
 there already. A kernel that cannot end connections is helped by its packet rules: for a moment
-every packet of the other machine is answered by a reset, and then what is sent to it; on
-which nobody says anything then, it stays, and that is no proof. Units: seconds.
+every packet of the other machine, on connections to the ports that are meant, is answered by a
+reset, and then what is sent to it. A connection on which nobody says anything then stays, and that
+is no proof. Units: seconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,10 @@ from collections.abc import Mapping, Sequence
 from maxq.harness.client.probes import until
 from maxq.harness.cluster.network import Links
 from maxq.harness.cluster.processes import Nodes
+from maxq.harness.cluster.ways.ways import Ways
 from maxq.harness.contracts.cluster import Proof
+from maxq.harness.contracts.ways import Ports
+from maxq.reference.rpc import split_address
 
 GONE_S = 1.0  # that a connection takes to go whose kernel can end it
 BY_PACKETS_S = 5.0  # until something is sent on each, as heartbeats are each second
@@ -25,33 +29,45 @@ class Resets:
 
     Args:
         nodes: what runs on the machines.
-        links: between them.
+        links: between them; cuts.
+        ways: between them; ports.
     """
 
-    def __init__(self, nodes: Nodes, links: Links) -> None:
+    def __init__(self, nodes: Nodes, links: Links, ways: Ways) -> None:
         self._nodes = nodes
         self._links = links
+        self._ways = ways
 
-    async def reset_connections(self, node: str, peers: Sequence[str]) -> Mapping[str, Proof]:
+    async def reset_connections(
+        self, node: str, peers: Sequence[str], ports: Ports = "all"
+    ) -> Mapping[str, Proof]:
         node = self._nodes.process(node)
-        peers = list(dict.fromkeys(self._nodes.process(peer) for peer in peers))
-        others = [peer for peer in peers if peer != node]
-        before = {peer: ends for peer in others if (ends := await self._between(node, peer))}
+        others, _ = self._ways.others(node, peers, ports)
+        of = {peer: self._ways.ports(ports, node, peer) or () for peer in others}
+        before = {
+            peer: ends for peer in others if (ends := await self._between(node, peer, of[peer]))
+        }
+        here = self._nodes.machine(node)
         for peer in before:
-            await self._nodes.machine(node).reset_connections(self._nodes.machine(peer).block)
-            await self._nodes.machine(peer).reset_connections(self._nodes.machine(node).block)
+            there = self._nodes.machine(peer)
+            await here.reset_connections(there.block, of[peer])
+            await there.reset_connections(here.block, of[peer])
         left = await self._left(node, before, GONE_S)
         if left:
-            await self._links.cut({node: frozenset(left)}, reset=True, name=CUT)
+            await self._links.cut({node: frozenset(left)}, reset=True, name=CUT, ports=ports)
             left = await self._left(node, before, BY_PACKETS_S)
             await self._links.heal(name=CUT)
         return self._nodes.of_all(_proofs(node, before, left))
 
-    async def _between(self, node: str, peer: str) -> frozenset[tuple[str, str]]:
-        """The connections of two machines that either has, from the first one's side."""
+    async def _between(
+        self, node: str, peer: str, ports: tuple[int, ...] = ()
+    ) -> frozenset[tuple[str, str]]:
+        """The connections of two machines that either has, from the first one's side; with such a
+        port at either end, where any are named."""
         one, other = self._nodes.machine(node), self._nodes.machine(peer)
         there = await other.connections(one.block)
-        return await one.connections(other.block) | {(b, a) for a, b in there}
+        both = await one.connections(other.block) | {(b, a) for a, b in there}
+        return frozenset(ends for ends in both if not ports or _port(*ends) & {*ports})
 
     async def _left(self, node: str, before: Known, patience_s: float) -> Mapping[str, int]:
         """How many connections of before are there still, by the other machine."""
@@ -80,6 +96,10 @@ def _proofs(node: str, before: Known, left: Mapping[str, int]) -> dict[str, Proo
         for peer, n in counts.items()
     }
     return {node: mine, **others}
+
+
+def _port(*ends: str) -> set[int]:
+    return {split_address(end)[1] for end in ends}
 
 
 def _only(node: str, left: int) -> dict[str, int]:

@@ -307,18 +307,6 @@ class Partitionable(Protocol):
 
 
 @runtime_checkable
-class Resettable(Protocol):
-    """Machines whose connections can be ended, while everything else is as it was."""
-
-    async def reset_connections(self, node: str, peers: Sequence[str]) -> Mapping[str, Proof]:
-        """Reset all TCP connections that are established between a node's machine and those of its
-        peers; prove it: none of them is left at either end. One proof for each machine that had
-        any: `seen` has ``from``, how many it had with whom, and ``left``, how many of them it has
-        still. Empty where there was none."""
-        ...
-
-
-@runtime_checkable
 class Permitting(Protocol):
     """Name servers that can be told whether clients may write to a broker set."""
 

@@ -135,12 +135,14 @@ class Cut(msgspec.Struct, frozen=True):
     `source` names who sends them, a machine or `CLIENT`; `block` is that machine's block of
     addresses, so that the cut outlives a change of address (for `CLIENT` the one address of
     clients, so that observers keep seeing). With `reset` TCP packets are answered by a reset,
-    else nothing comes back.
+    else nothing comes back. It concerns the connections to these `ports` of either machine; none:
+    all packets.
     """
 
     source: str
     block: str
     reset: bool = False
+    ports: tuple[int, ...] = ()
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -375,9 +377,10 @@ class Machine(Protocol):
         here and there. Only where `Capability.CUT` is."""
         ...
 
-    async def reset_connections(self, block: str) -> None:
-        """End these connections: the processes of both ends learn of a reset. A kernel that
-        cannot leaves them as they are. Only where `Capability.CUT` is."""
+    async def reset_connections(self, block: str, ports: Sequence[int] = ()) -> None:
+        """End those of these connections that have one of the ports at either end (none: all): the
+        processes of both ends learn of a reset. A kernel that cannot leaves them as they are. Only
+        where `Capability.CUT` is."""
         ...
 
     async def lose(self, losses: Sequence[Loss]) -> None:

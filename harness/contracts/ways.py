@@ -1,8 +1,9 @@
 """What can be done to the ways between machines of a cluster, beside cutting them: packets can be
-late, or lost at random. Contracts as those of `maxq.harness.contracts.cluster`.
+late, or lost at random, and connections reset. Contracts as those of
+`maxq.harness.contracts.cluster`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from maxq.harness.contracts.cluster import Direction, Proof
@@ -66,4 +67,18 @@ class Lossy(Protocol):
     async def stop_losing(self, node: str) -> Proof:
         """Lose none of the node's packets any more, but for losses of other nodes; prove it: no
         other rules are left, and probes meet something."""
+        ...
+
+
+@runtime_checkable
+class Resettable(Protocol):
+    """Machines whose connections can be ended, while everything else is as it was."""
+
+    async def reset_connections(
+        self, node: str, peers: Sequence[str], ports: Ports = "all"
+    ) -> Mapping[str, Proof]:
+        """Reset the TCP connections to such ports that are established between a node's machine and
+        those of its peers; prove it: none of them is left at either end. One proof for each machine
+        that had any: `seen` has ``from``, how many it had with whom, and ``left``, how many of them
+        it has still. Empty where there was none."""
         ...

@@ -37,7 +37,6 @@ from maxq.harness.contracts.environment import (
     machine_address,
 )
 from maxq.harness.simulation.loop import SimLoop
-from maxq.harness.simulation.network import Rule
 from maxq.harness.simulation.oracle.oracle import Oracle
 from maxq.harness.simulation.world import SimHost, SimMachine, World
 from maxq.reference import mutants
@@ -245,7 +244,7 @@ class SimulatedMachine:
         self._machine.stack.hosts = dict(hosts)
 
     async def cut(self, cuts: Sequence[Cut]) -> None:
-        self._machine.stack.cut([Rule(c.source, c.block, reset=c.reset) for c in cuts])
+        self._machine.stack.cut(cuts)
 
     async def cut_packets(self) -> dict[str, int]:
         return {rule.source: rule.packets for rule in self._machine.stack.rules}
@@ -256,8 +255,8 @@ class SimulatedMachine:
             for end in self._machine.stack.with_block(block)
         )
 
-    async def reset_connections(self, block: str) -> None:
-        self._machine.stack.reset(block)
+    async def reset_connections(self, block: str, ports: Sequence[int] = ()) -> None:
+        self._machine.stack.reset(block, ports)
 
     async def lose(self, losses: Sequence[Loss]) -> None:
         self._machine.stack.lose(losses)

@@ -16,12 +16,12 @@ Times are ns.
 import asyncio
 import errno
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from maxq.harness.contracts.draws import MILLION, Draws
-from maxq.harness.contracts.environment import Delay, Loss
+from maxq.harness.contracts.environment import Cut, Delay, Loss
 from maxq.harness.simulation.loop import Kernel, Scheduler, SimHandle, SimLoop
 from maxq.harness.simulation.stream import (
     QUANTUM_NS,
@@ -53,17 +53,33 @@ class Block:
         return int(IPv4Address(address)) & self._mask == self._prefix
 
 
-class Rule(Block):
-    """What a machine does not take, and how many packets that was."""
+class PacketRule(Block):
+    """What a machine does with packets from a block, on connections to these ports of either
+    machine; none: with all of them.
+    """
 
-    def __init__(self, source: str, block: str, *, reset: bool) -> None:
+    def __init__(self, source: str, block: str, ports: Collection[int]) -> None:
         super().__init__(block)
         self.source = source
-        self.reset = reset
-        self.packets = 0
+        self.packets = 0  # that it has dropped
+        self._ports = frozenset(ports)
+
+    def concerns(self, source: Address, target: Address) -> bool:
+        """Whether packets are of such a source, and of a connection that is concerned."""
+        if not self.covers(source[0]):
+            return False
+        return not self._ports or source[1] in self._ports or target[1] in self._ports
 
 
-class LossRule(Block):
+class Rule(PacketRule):
+    """What a machine does not take, and how many packets that was."""
+
+    def __init__(self, cut: Cut) -> None:
+        super().__init__(cut.source, cut.block, cut.ports)
+        self.reset = cut.reset
+
+
+class LossRule(PacketRule):
     """A source of whose packets a machine loses a share; how many came, and how many were lost.
 
     Whether one is lost is drawn for the millisecond in which it comes and its length, as its
@@ -71,18 +87,10 @@ class LossRule(Block):
     """
 
     def __init__(self, loss: Loss, draws: Draws) -> None:
-        super().__init__(loss.block)
-        self.source = loss.source
-        self.packets = self.of = 0
+        super().__init__(loss.source, loss.block, loss.ports)
+        self.of = 0
         self.percent = loss.percent
-        self._ports = frozenset(loss.ports)
         self._draws = draws
-
-    def concerns(self, source: Address, target: Address) -> bool:
-        """Whether packets are of such a source, and of a connection that is concerned."""
-        if not self.covers(source[0]):
-            return False
-        return not self._ports or source[1] in self._ports or target[1] in self._ports
 
     def takes(self, now_ns: int, length: int) -> bool:
         """Whether a packet that comes now gets through."""
@@ -153,10 +161,10 @@ class Stack:
         self.addresses[0] = address
         self.network.owners[address] = self
 
-    def cut(self, rules: Iterable[Rule]) -> None:
-        """Take no packets that a rule covers, instead of what was not taken before."""
+    def cut(self, cuts: Iterable[Cut]) -> None:
+        """Take no packets of these sources, instead of what was not taken before."""
         self.network.version += 1
-        self.rules = tuple(rules)
+        self.rules = tuple(Rule(cut) for cut in cuts)
 
     def lose(self, losses: Iterable[Loss]) -> None:
         """Lose a share of the packets of these sources, instead of what was lost before."""
@@ -214,15 +222,16 @@ class Stack:
             end.gone = True
         self._ends = {}
 
-    def with_block(self, block: str) -> list[SimTransport]:
-        """Its ends of connections with a block of addresses that are established."""
-        covers = Block(block).covers
+    def with_block(self, block: str, ports: Collection[int] = ()) -> list[SimTransport]:
+        """Its ends of connections with a block of addresses that are established; with such a port
+        at either end, where any are named."""
+        concerns = PacketRule("", block, ports).concerns
         living = (end for end in self._ends if end.known and not end.lost and end.loop.alive)
-        return [end for end in living if covers(end.remote[0])]
+        return [end for end in living if concerns(end.remote, end.local)]
 
-    def reset(self, block: str) -> None:
+    def reset(self, block: str, ports: Collection[int] = ()) -> None:
         """End these connections at both ends, whatever lies between."""
-        for end in self.with_block(block):
+        for end in self.with_block(block, ports):
             why = ConnectionResetError(errno.ECONNRESET, "connection reset by peer")
             for one in (end, end.peer):
                 if one is not None:
@@ -327,7 +336,7 @@ class Network:
         if sender is None or receiver is None or not (sender.powered and receiver.powered):
             return "nobody"
         for rule in receiver.rules:
-            if rule.covers(source[0]):
+            if rule.concerns(source, target):
                 rule.packets += 1
                 return "reset" if rule.reset and not reset else "drop"
         for loss in () if reset else receiver.losses:

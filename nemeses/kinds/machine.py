@@ -39,11 +39,11 @@ from maxq.harness.contracts.cluster import (
     Part,
 )
 from maxq.harness.contracts.environment import Capability, Misread
-from maxq.harness.contracts.ways import Delayable, Lossy, Ports
+from maxq.harness.contracts.ways import Delayable, Lossy
 from maxq.nemeses.bag import Bag
 from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
 from maxq.nemeses.kinds.process import held, one_of
-from maxq.nemeses.peers import REST, complaint, peers_of
+from maxq.nemeses.peers import REST, complaint, no_ports, peers_of
 from maxq.nemeses.stage import Stage, Told
 
 # What a heal is for (`Ailing.ailments`).
@@ -188,11 +188,10 @@ def _bounded_way(args: Args) -> frozenset[Capability]:
 
 def _no_way(args: Args, usual: Direction) -> str:
     """Names a direction or a kind of ports that is none."""
-    for name, default, known in (("ways", usual, Direction), ("ports", "all", Ports)):
-        value = args.get(name, default)
-        if value not in get_args(known):
-            return f"{name} {value!r} is none of {', '.join(get_args(known))}"
-    return ""
+    ways = args.get("ways", usual)
+    if ways not in get_args(Direction):
+        return f"ways {ways!r} is none of {', '.join(get_args(Direction))}"
+    return no_ports(args)
 
 
 def _no_delay(args: Args, nodes: Sequence[str]) -> str:

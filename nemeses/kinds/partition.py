@@ -10,6 +10,7 @@
                       clients hear everybody);
                       or grudge: for each machine, whose packets it drops;
                       reset: answer packets by a reset
+                      (`start-packet-loss` with `ports` cuts connections to such ports alone)
     stop-partition    of the act that it names, of all partitions otherwise
 
 A cut completes when for each machine that drops packets a probe from each source met nothing and

@@ -7,6 +7,7 @@ import signal
 from ipaddress import IPv4Address
 from pathlib import Path
 
+import msgspec
 import pytest
 from real_machines import (
     LONG_S,
@@ -135,6 +136,19 @@ def test_resets_are_heard_where_both_sides_cut_each_other(where: str, tmp_path: 
     world(where, tmp_path, main)
 
 
+def test_a_cut_of_some_ports_leaves_all_others(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        cut = Cut(source="b", block=b.block, reset=True, ports=(PORT + 1, PORT + 2))
+        await a.cut([cut])
+        assert await b.probe(a.address, PORT, timeout_s=LONG_S) == "open"
+        assert await a.cut_packets() == {"b": 0}
+        await a.cut([msgspec.structs.replace(cut, ports=(PORT,))])
+        assert await b.probe(a.address, PORT, timeout_s=LONG_S) == "refused"
+        assert (await a.cut_packets())["b"] > 0
+
+    world(where, tmp_path, main)
+
+
 def test_connections_are_listed_at_both_ends_and_reset_from_one(where: str, tmp_path: Path) -> None:
     async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         async with line(environment.observer_dial, a.address) as observer:
@@ -148,7 +162,9 @@ def test_connections_are_listed_at_both_ends_and_reset_from_one(where: str, tmp_
             [(here, there)] = await b.connections(a.block)
             assert there == f"{a.address}:{PORT}"
             assert await a.connections(b.block) == {(there, here)}
-            await a.reset_connections(b.block)
+            await a.reset_connections(b.block, [PORT + 1, PORT + 2])
+            assert await a.connections(b.block) == {(there, here)}, "of other ports"
+            await a.reset_connections(b.block, [PORT + 1, PORT])
 
             async def heard() -> bool:
                 return b"met 104" in (await b.get(f"{b.data_dir}/d.log") or b"")

@@ -15,7 +15,7 @@ from reference_world import (
 )
 from test_address_change import in_sync, move
 
-from maxq.harness.simulation.network import Rule
+from maxq.harness.contracts.environment import Cut
 from maxq.reference.broker.membership.identity import IdentityError
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
@@ -97,7 +97,7 @@ def test_an_owner_that_was_cut_off_is_fenced_when_a_copy_has_its_id(cluster: Clu
     owner, _ = pair(cluster)
     home, controller = (cluster.machines[name] for name in ("b1", "controller"))
     for one, other in ((home, controller), (controller, home)):
-        one.stack.cut([Rule("them", other.address, reset=False)])
+        one.stack.cut([Cut("them", other.address)])
     cluster.sleep(12)
     newcomer = copy(cluster, "b1")
     cluster.until(lambda: bool(roles(cluster, "b3")), seconds=40)
@@ -156,7 +156,7 @@ def test_an_owner_that_was_cut_off_does_not_lead_in_the_epoch_of_its_copy(cluste
     cluster.until(lambda: cluster.logged("b1", "broker.role") == 1)
     home, controller = (cluster.machines[name] for name in ("b1", "controller"))
     for one, other in ((home, controller), (controller, home)):
-        one.stack.cut([Rule("them", other.address, reset=False)])
+        one.stack.cut([Cut("them", other.address)])
     cluster.sleep(12)
     copy(cluster, "b1")
     cluster.until(lambda: led_in(cluster, "b3") != [], seconds=40)

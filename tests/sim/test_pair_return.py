@@ -7,7 +7,7 @@ import pytest
 from pair_world import MASTER_CONF, NAMESRV_ACTING, SLAVE, THIRD, Group
 from reference_world import BROKER, bodies, pull_header
 
-from maxq.harness.simulation.network import Rule
+from maxq.harness.contracts.environment import Cut
 from maxq.reference.wire.bodies import LockRequest, LockResponse, MessageQueue
 from maxq.reference.wire.codes import RequestCode
 from maxq.reference.wire.frame import Frame
@@ -30,11 +30,11 @@ def group() -> Iterator[Group]:
 
 def cut(group: Group, *pairs: tuple[str, str]) -> None:
     """Nothing passes between these machines, in either direction; and what was cut is healed."""
-    rules: dict[str, list[Rule]] = {name: [] for name in group.machines}
+    rules: dict[str, list[Cut]] = {name: [] for name in group.machines}
     for one, other in pairs:
         for here, there in ((one, other), (other, one)):
             address = group.machines[there].address
-            rules[here].append(Rule(there, address, reset=False))
+            rules[here].append(Cut(there, address))
     for name, of_one in rules.items():
         group.machines[name].stack.cut(of_one)
 
@@ -293,7 +293,7 @@ def test_a_master_that_was_deaf_for_a_minute_asks_anew(group: Group) -> None:
     group.start_broker("b1", 0)
     group.sleep(1)  # it waits for an eviction time whether the group stays empty
     address = group.machines["namesrv"].address
-    group.machines["b1"].stack.cut([Rule("namesrv", address, reset=False)])
+    group.machines["b1"].stack.cut([Cut("namesrv", address)])
     group.sleep(67)
     assert isolated(group, "b1")
     group.machines["b1"].stack.cut([])

@@ -8,6 +8,7 @@ from maxq.harness.contracts.cluster import Grudge, NothingThere, Part, Proof
 from maxq.harness.contracts.environment import Misread, Role
 from maxq.harness.contracts.outcome import Client, Ok, Outcome
 from maxq.harness.contracts.target import Node, Topology, plan
+from maxq.harness.contracts.ways import Ports
 from maxq.histories.op import NEMESIS, Op
 
 SETS = Topology(broker_sets=3)
@@ -253,8 +254,10 @@ class FakeCluster:
         self.sick[node].discard("loss")
         return self._proof("stop_losing", node)
 
-    async def reset_connections(self, node: str, peers: Sequence[str]) -> dict[str, Proof]:
-        others = [peer for peer in peers if peer != node]
+    async def reset_connections(
+        self, node: str, peers: Sequence[str], ports: Ports = "all"
+    ) -> dict[str, Proof]:
+        others = [peer for peer in peers if peer != node and ports != "raft"]
         if not others:
             return {}
         mine = self._proof("reset", node, **{"from": dict.fromkeys(others, 1), "left": {}})

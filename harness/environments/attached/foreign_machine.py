@@ -88,8 +88,8 @@ class ForeignMachine:
     async def connections(self, block: str) -> frozenset[tuple[str, str]]:
         return await self._own_network().connections(block)
 
-    async def reset_connections(self, block: str) -> None:
-        await self._own_network().reset_connections(block)
+    async def reset_connections(self, block: str, ports: Sequence[int] = ()) -> None:
+        await self._own_network().reset_connections(block, ports)
 
     async def lose(self, losses: Sequence[Loss]) -> None:
         self._losses = losses

@@ -117,8 +117,8 @@ class LinkedNetwork:
         answer, _ = await self._link.ask("connections", name=self._name, block=block)
         return frozenset((here, there) for here, there in answer["ends"])
 
-    async def reset_connections(self, block: str) -> None:
-        await self._link.ask("reset", name=self._name, block=block)
+    async def reset_connections(self, block: str, ports: Sequence[int] = ()) -> None:
+        await self._link.ask("reset", name=self._name, block=block, ports=list(ports))
 
     async def lose(self, losses: Sequence[Loss]) -> None:
         rules = loss_ruleset(losses, self._spared)

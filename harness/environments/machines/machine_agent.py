@@ -255,9 +255,12 @@ class Agent:
         lines = run(*words, inside=self.nets[name]).splitlines()
         return {"ends": [[_plain(end) for end in line.split()[2:4]] for line in lines]}
 
-    def reset(self, name: str, block: str) -> dict[str, Any]:
-        """End them by resets, where the kernel can (CONFIG_INET_DIAG_DESTROY)."""
-        run("ss", "--kill", "--numeric", "--tcp", *_established(block), inside=self.nets[name])
+    def reset(self, name: str, block: str, ports: list[int]) -> dict[str, Any]:
+        """End them by resets, where the kernel can (CONFIG_INET_DIAG_DESTROY); of certain ports
+        only, where any are named."""
+        ends = " or ".join(f"{end} = :{port:d}" for port in ports for end in ("sport", "dport"))
+        these = (*_established(block), *(["and", f"( {ends} )"] if ends else ()))
+        run("ss", "--kill", "--numeric", "--tcp", *these, inside=self.nets[name])
         return {}
 
     def reap(self) -> None:

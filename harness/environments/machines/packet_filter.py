@@ -88,18 +88,26 @@ def _from(what: str, source: str, block: str) -> tuple[str, str]:
     return f"ip saddr {block}", f'comment "{source}"'
 
 
+def _ends(ports: Sequence[int]) -> list[str]:
+    """What matches packets of connections to these ports, of either machine; none: all packets."""
+    listed = ", ".join(map(str, ports))
+    return [f" tcp {end} {{ {listed} }}" for end in ("dport", "sport")] if ports else [""]
+
+
 def _rules(cut: "Cut") -> list[str]:
     source, comment = _from("cut", cut.source, cut.block)
-    drop = f"{source} counter drop {comment}"
-    if not cut.reset:
-        return [drop]
-    # Where both sides cut each other with resets, each must still hear the other's resets: without
-    # the first rule B, whose packet A answers with a reset, would drop it and wait in silence.
-    return [
-        f"{source} tcp flags & rst == rst accept",
-        f"{source} meta l4proto tcp counter reject with tcp reset {comment}",
-        drop,
-    ]
+    found = []
+    for end in _ends(cut.ports):
+        drop = f"{source}{end} counter drop {comment}"
+        # Where both sides cut each other with resets, each must still hear the other's resets:
+        # without the first rule B, whose packet A answers with a reset, would drop it and wait in
+        # silence.
+        resets = [
+            f"{source}{end} tcp flags & rst == rst accept",
+            f"{source}{end} meta l4proto tcp counter reject with tcp reset {comment}",
+        ]
+        found += [*resets, drop] if cut.reset else [drop]
+    return found
 
 
 def _loss_rules(loss: "Loss") -> list[str]:
@@ -107,11 +115,9 @@ def _loss_rules(loss: "Loss") -> list[str]:
     source, comment = _from("loss", loss.source, loss.block)
     if not 1 <= loss.percent <= (100 if loss.ports else 99):
         raise ValueError(f"a loss's share is none of 1 to 99 percent: {loss.percent}")
-    ports = ", ".join(map(str, loss.ports))
-    ends = [f" tcp {end} {{ {ports} }}" for end in ("dport", "sport")] if ports else [""]
     # nft refuses what is always true.
     chance = f"numgen random mod 100 < {loss.percent} " if loss.percent < 100 else ""
-    return [f"{source}{end} counter {chance}counter drop {comment}" for end in ends]
+    return [f"{source}{end} counter {chance}counter drop {comment}" for end in _ends(loss.ports)]
 
 
 def alias(number: int) -> str:

@@ -125,6 +125,19 @@ def test_connections_are_reset_with_those_who_are_named_and_told_of_both_ends() 
     assert "everywhere" in complaint
 
 
+def test_connections_to_certain_ports_are_reset_alone() -> None:
+    cluster, who = FakeCluster(TRIO), {"nodes": ["b0-0"]}
+    acts_of = [
+        ("reset-connections", kind, {"who": who, "args": {"from": ["n0"], "ports": kind}})
+        for kind in ("ha", "raft")
+    ]
+    of_ha, of_raft = perform(cluster, *acts_of)
+    assert list(of_ha) == ["b0-0", "n0"]
+    assert "b0-0" not in of_raft
+    complaint = acts()["reset-connections"].complaint({"ports": "http"}, ["n0"])
+    assert complaint == "ports 'http' is none of all, ha, raft, remoting"
+
+
 @pytest.mark.parametrize(("f", "perm"), [("wipe-write", 4), ("add-write", 6)])
 def test_a_permission_is_the_sets_whoever_of_it_is_named(f: str, perm: int) -> None:
     cluster = FakeCluster(TRIO)

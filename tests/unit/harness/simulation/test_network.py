@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from maxq.harness.contracts.environment import Delay, Loss
+from maxq.harness.contracts.environment import Cut, Delay, Loss
 from maxq.harness.simulation.loop import SimLoop
 from maxq.harness.simulation.network import Rule
 from maxq.harness.simulation.world import SimMachine, World
@@ -74,8 +74,8 @@ class Pair:
         self.world.scheduler.run_until(lambda: self.world.scheduler.now_ns >= end)
 
     def cut(self, machine: SimMachine, block: str, *, reset: bool = False) -> Rule:
-        rule = Rule("them", block, reset=reset)
-        machine.stack.cut([rule])
+        machine.stack.cut([Cut("them", block, reset=reset)])
+        [rule] = machine.stack.rules
         return rule
 
     def within(self, done: Callable[[], bool], seconds: float) -> None:
