@@ -70,15 +70,11 @@ class Hosts:
         self.known = folder / "known_hosts"
         self.at: dict[str, str] = {}
 
-    def add(
-        self, name: str, units: Mapping[str, str], *, sudoers: str = SUDOERS,
-        tmpfs: Mapping[str, str] | None = None,
-    ) -> str:  # fmt: skip
+    def add(self, name: str, units: Mapping[str, str], *, sudoers: str = SUDOERS) -> str:
         """Start a host with the next address, which is returned.
 
         Args:
             units: the command of each node.
-            tmpfs: disks of its own, by their folders.
         """
         at = self.at[name] = str(self.subnet[10 + len(self.at)])
         shown = self.folder / name
@@ -97,7 +93,6 @@ class Hosts:
             self.image, entrypoint=["sh"], command=["/host/supervisor"], name=f"{self.run}-{name}",
             host_config=self.api.create_host_config(
                 binds=shared, network_mode=self.run, cap_add=["NET_ADMIN"], init=True,
-                tmpfs=dict(tmpfs or {}),
             ),
             networking_config=self.api.create_networking_config(
                 {self.run: self.api.create_endpoint_config(ipv4_address=at)}

@@ -1,14 +1,12 @@
-"""What is sent to a host: one file that any Python 3 there can run, named by its own digest."""
+"""What is sent to a host: programs that any Python 3 there can run."""
 
-import hashlib
 import io
 import zipfile
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 MAXQ = Path(__file__).parents[3]
-BOOT = Path(__file__).parent / "host_boot.py"
+BOOT, LOAD = (Path(__file__).parent / f"host_{name}.py" for name in ("boot", "load"))
 PARTS = (
     "harness/environments/attached/host_agent",
     "harness/environments/attached/host_nodes",
@@ -22,15 +20,8 @@ PARTS = (
 START = "from maxq.harness.environments.attached.host_agent import main\n\nmain()\n"
 
 
-class Bundle(NamedTuple):
-    """The agent: its bytes, and their digest (SHA-256)."""
-
-    data: bytes
-    digest: str
-
-
 @cache
-def bundle() -> Bundle:
+def bundle() -> bytes:
     """The agent as a zip file, the same bytes for the same sources."""
     files = {f"maxq/{part}.py": (MAXQ / f"{part}.py").read_text() for part in PARTS}
     folders = {str(above) for name in files for above in Path(name).parents if above.name}
@@ -40,5 +31,4 @@ def bundle() -> Bundle:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
             archive.writestr(zipfile.ZipInfo(name), files[name], zipfile.ZIP_DEFLATED)
-    data = out.getvalue()
-    return Bundle(data, hashlib.sha256(data).hexdigest())
+    return out.getvalue()

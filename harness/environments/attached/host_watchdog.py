@@ -51,25 +51,27 @@ class Ledger:
     def owe_rules(self) -> None:
         """Note that there may be rules of ours."""
         if not self.rules:
-            self.rules = True
-            self._write()
+            self._write(rules=True, nodes=self.nodes)
 
     def owe(self, node: HostNode, **what: Any) -> None:
         """Note what may be done to a node: `ended`, the number and start of a process that is to
         end; `stopping`, of one that sees to it; `begun`, when it was started (s, of the clock that
         only runs). None: nothing."""
-        self.nodes[node.name] = {**node._asdict(), **NOTHING_YET, **what}
-        self._write()
+        owed = {node.name: {**node._asdict(), **NOTHING_YET, **what}}
+        self._write(rules=self.rules, nodes={**self.nodes, **owed})
 
     def stopping(self, node: HostNode) -> list[int] | None:
         """The process that sees to it that a node is down, as was noted."""
         found: list[int] | None = self.nodes.get(node.name, NOTHING_YET)["stopping"]
         return found
 
-    def _write(self) -> None:
+    def _write(self, *, rules: bool, nodes: dict[str, dict[str, Any]]) -> None:
+        """Owe this from now on. What cannot be written is not owed: whoever asked must not take it,
+        as on a full disk."""
         beside = self._path.with_suffix(".new")
-        beside.write_text(json.dumps({"rules": self.rules, "nodes": self.nodes}))
+        beside.write_text(json.dumps({"rules": rules, "nodes": nodes}))
         beside.replace(self._path)
+        self.rules, self.nodes = rules, nodes
 
     def put_right(self) -> list[str]:
         """Give back all that is owed; what could not be."""
@@ -87,7 +89,7 @@ class Ledger:
             except (OSError, TypeError, ValueError) as error:
                 left.append(f"{name}: {error}")
         if left:
-            self._write()
+            self._write(rules=self.rules, nodes=self.nodes)
         else:
             self._path.unlink(missing_ok=True)
         return left

@@ -22,7 +22,7 @@ import msgspec
 from maxq.harness.contracts.environment import EnvironmentLost, MissingCapability
 from maxq.harness.contracts.existing import SSH_PORT, SshFiles
 from maxq.harness.environments.attached.host_boot import LEAST
-from maxq.harness.environments.attached.host_bundle import BOOT, bundle
+from maxq.harness.environments.attached.host_bundle import BOOT, LOAD, bundle
 from maxq.harness.environments.machines.agent_client import Answer
 from maxq.harness.environments.machines.frames import (
     BEAT,
@@ -47,7 +47,6 @@ class Found(msgspec.Struct):
     interpreter: str
     sudo: str
     nft: bool
-    stored: bool
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -296,7 +295,7 @@ def agent_on(client: Any, where: Where, *, nft: bool) -> tuple[Any, int]:
         MissingCapability: the host lacks something.
     """
     sent = bundle()
-    command = shlex.join(["python3", "-I", "-c", BOOT.read_text(), sent.digest])
+    command = shlex.join(["python3", "-I", "-c", BOOT.read_text(), LOAD.read_text()])
     channel = client.get_transport().open_session(timeout=LOGIN_TIMEOUT_S)
     channel.settimeout(BOOT_TIMEOUT_S)
     channel.exec_command(f"exec {command}")
@@ -306,13 +305,8 @@ def agent_on(client: Any, where: Where, *, nft: bool) -> tuple[Any, int]:
         raise MissingCapability(f"{where} runs no Python 3: {_why(channel, error)}") from None
     if lack := lacking(found, where, nft=nft):
         raise MissingCapability(lack)
-    size = 0 if found.stored else len(sent.data)
     try:
-        channel.sendall(f"{size}\n".encode() + (sent.data if size else b""))
-        if refused := _line(channel).strip():
-            raise MissingCapability(
-                f"{where} cannot keep Max-Q's agent, {len(sent.data)} bytes, in {refused.decode()}"
-            )
+        channel.sendall(f"{len(sent)}\n".encode() + sent)
         first = _first(channel)
     except OSError as error:
         raise MissingCapability(f"{where}: no agent: {_why(channel, error)}") from None

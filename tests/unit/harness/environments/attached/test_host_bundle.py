@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from maxq.harness.environments.attached.host_boot import LEAST
-from maxq.harness.environments.attached.host_bundle import BOOT, MAXQ, PARTS, Bundle, bundle
+from maxq.harness.environments.attached.host_bundle import BOOT, LOAD, MAXQ, PARTS, bundle
 
 
 def test_the_same_sources_are_the_same_bytes() -> None:
@@ -19,7 +19,10 @@ def test_the_same_sources_are_the_same_bytes() -> None:
     assert bundle() == first
 
 
-@pytest.mark.parametrize("part", [*PARTS, str(BOOT.relative_to(MAXQ).with_suffix(""))])
+@pytest.mark.parametrize(
+    "part",
+    [*PARTS, *(str(text.relative_to(MAXQ).with_suffix("")) for text in (BOOT, LOAD))],
+)
 def test_an_old_python_can_read_it(part: str) -> None:
     """Its grammar; and no annotation is evaluated there, which it could not."""
     tree = ast.parse((MAXQ / f"{part}.py").read_text(), feature_version=LEAST)
@@ -32,10 +35,10 @@ def test_an_old_python_can_read_it(part: str) -> None:
 
 def test_it_needs_nothing_that_a_host_lacks(tmp_path: Path) -> None:
     """Alone in a folder, without the packages of this interpreter."""
-    sent: Bundle = bundle()
+    sent = bundle()
     file = tmp_path / "agent.pyz"
-    file.write_bytes(sent.data)
-    names = zipfile.ZipFile(io.BytesIO(sent.data)).namelist()
+    file.write_bytes(sent)
+    names = zipfile.ZipFile(io.BytesIO(sent)).namelist()
     assert "__main__.py" in names
     code = "import sys; sys.path.insert(0, sys.argv[1]); from maxq.harness.environments.attached " \
            "import host_agent; print(host_agent.__file__)"  # fmt: skip

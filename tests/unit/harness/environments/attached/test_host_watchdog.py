@@ -42,6 +42,21 @@ def sleeper(tmp_path: Path) -> Iterator[Sleeper]:
     found.process.wait()
 
 
+def test_what_cannot_be_written_is_not_owed(sleeper: Sleeper, tmp_path: Path) -> None:
+    """Or the same would be taken at the second try, and nobody would give it back."""
+    path = tmp_path / "absent" / "owed.json"
+    ledger = Ledger(path)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No such file"):
+            ledger.owe_rules()
+        with pytest.raises(OSError, match="No such file"):
+            ledger.owe(sleeper.node)
+    assert (ledger.rules, ledger.nodes) == (False, {})
+    path.parent.mkdir()
+    ledger.owe_rules()
+    assert Ledger(path).rules
+
+
 def test_a_held_process_is_let_go(sleeper: Sleeper, tmp_path: Path) -> None:
     path = tmp_path / "owed.json"
     Ledger(path).owe(sleeper.node)

@@ -16,7 +16,7 @@ from maxq.harness.environments.attached.ssh_link import Found, HostLink, Where, 
 from maxq.harness.environments.machines.frames import Frames, framed
 
 WHERE = Where.of("admin@10.0.0.7")
-RICH = Found((3, 11), "/usr/bin/python3", "", True, False)
+RICH = Found((3, 11), "/usr/bin/python3", "", True)
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def test_who_logs_in_where(text: str, where: Where, key: str, spoken: str) -> No
     ("found", "nft", "why"),
     [
         (RICH, True, ""),
-        (Found((3, 6), "/usr/bin/python3", "", True, False), False,
+        (Found((3, 6), "/usr/bin/python3", "", True), False,
          "admin@10.0.0.7 has Python 3.6 as python3: install 3.9 or later there"),
-        (Found((3, 11), "/usr/bin/python3", "sudo: a password is required", True, False), False,
+        (Found((3, 11), "/usr/bin/python3", "sudo: a password is required", True), False,
          "admin@10.0.0.7 is not root, and may not be (sudo: a password is required): have sudo "
          "there, and in /etc/sudoers.d/maxq the line\nadmin ALL=(root) NOPASSWD: /usr/bin/python3"),
-        (Found((3, 11), "/usr/bin/python3", "", False, False), True,
+        (Found((3, 11), "/usr/bin/python3", "", False), True,
          "admin@10.0.0.7 has no nft: install nftables there, or ask for --nemesis kill,pause"),
-        (Found((3, 11), "/usr/bin/python3", "", False, False), False, ""),
+        (Found((3, 11), "/usr/bin/python3", "", False), False, ""),
     ],
     ids=["nothing", "python", "sudo", "nft", "no-nft-needed"],
 )  # fmt: skip
