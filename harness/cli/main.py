@@ -43,6 +43,8 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
                       "List stored runs, newest first; or put two of them beside each other."),
         "serve": Place(f"{HERE}.runs", "serve",
                        "Serve the list and the reports on the loopback, read-only."),
+        "trends": Place(f"{HERE}.trends", "trends",
+                        "Say what changed between the newest night and those before it."),
         "losses": Place(f"{HERE}.losses", "losses",
                         "Show what a cluster with your settings loses, fault by fault."),
         "campaign": Place(f"{HERE}.campaigns", "campaign_command",

@@ -184,6 +184,12 @@ Examples:
     is_flag=True,
     help="plant wrong answers in the run, and count how many are caught; takes a minute",
 )
+@click.option(
+    "--verdicts",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="of several runs, write the verdicts as tables (Parquet), a row a claim and a row a fault",
+)
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **given: Any) -> int:
     """Judge a stored run again, or a history that another tool recorded.
@@ -212,6 +218,8 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         return check_several(run, _together_of(given, judge), named,
                              {**given, "as_json": as_json, "verbose": verbose,
                               "allow_truncated": allow_truncated})  # fmt: skip
+    if given["verdicts"]:
+        raise click.UsageError("--verdicts is of several runs: of one there is --json")
     judged: Judged | JudgedFile
     if run.is_dir() and not is_table(run):
         if named and is_run(run):
@@ -266,7 +274,7 @@ def _refuse_beside_model(given: dict[str, Any]) -> None:
     beside = {
         "--workload": given["workload"], "--power": given["power"], "--explain": given["explain"],
         "--fail-on": given["fail_on"], "--engine": given["engine"], "--try-fix": given["tries"],
-        "--memory": given["memory"], "--jobs": given["jobs"] > 1,
+        "--memory": given["memory"], "--jobs": given["jobs"] > 1, "--verdicts": given["verdicts"],
     }  # fmt: skip
     if wrong := [name for name, value in beside.items() if value]:
         raise click.UsageError(f"{wrong[0]} is for claims: --model judges by a model alone")

@@ -8,12 +8,12 @@ was no run. In parentheses: what the profile does not promise.
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import product
-from typing import NamedTuple
 
 from maxq.checkers.core.claims import CLAIMS
 from maxq.checkers.core.titles import titled
 from maxq.checkers.judgement.phrases import in_words
 from maxq.harness.contracts.target import Profile
+from maxq.harness.experiments.overview.tables_page import Part, Row, tables_page
 from maxq.harness.experiments.scorecard import (
     BATTERIES,
     LATENCY,
@@ -27,7 +27,6 @@ from maxq.harness.experiments.scorecard import (
     middle,
 )
 from maxq.harness.experiments.scorecard_sentences import in_short, short
-from maxq.harness.report.markup import Child, Html, el, join, policy
 from maxq.harness.schedule.options import MODES, PROFILES
 
 NONE = "-"
@@ -53,28 +52,6 @@ AWAITED = (
 )
 KEPT = "In so many runs of each release, or more."
 UNJUDGED = {"n/a": "no release can show it here", "unknown": "no run could judge it"}
-STYLE = """\
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;
-color:light-dark(#1b1b1b,#e8e8e8);background:light-dark(#fff,#161616);color-scheme:light dark}
-.wide{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0}
-th,td{border:1px solid light-dark(#ccc,#444);padding:.3rem .55rem;text-align:left;
-vertical-align:top;font-variant-numeric:tabular-nums}
-td.broken{background:light-dark(#fbd5d0,#5c1f1a)}td.kept{background:light-dark(#dcf2dc,#1d3b1f)}
-td.other{color:light-dark(#666,#999)}code{font-size:.92em;overflow-wrap:anywhere}
-td.measured{background:light-dark(#fdf0cf,#4a3c12)}td[class]{white-space:nowrap}
-"""
-
-
-Row = tuple[tuple[str, str], ...]  # of (text, how it is shown)
-
-
-class Part(NamedTuple):
-    """A heading, sentences, and a table: its columns, and its rows."""
-
-    title: str
-    sentences: tuple[str, ...]
-    head: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
 
 
 def parts(card: Scorecard) -> Iterator[Part]:
@@ -308,27 +285,5 @@ def _marked(text: str, kind: str) -> str:
 
 def page(card: Scorecard) -> str:
     """All of it, as one file that loads nothing."""
-    head = join(
-        el("meta", charset="utf-8"),
-        el("meta", http_equiv="Content-Security-Policy", content=policy(STYLE, "")),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("title", TITLES[card.mode]),
-        Html(f"<style>{STYLE}</style>"),
-    )
-    body: list[Child] = [el("h1", TITLES[card.mode]), *(el("p", s) for s in preface(card))]
     promises = {titled([c.id]): c.promise for c in CLAIMS}
-    for part in parts(card):
-        body += [el("h2", part.title), *(el("p", s) for s in part.sentences)]
-        if part.rows:
-            top = el("tr", (el("th", name, scope="col") for name in part.head))
-            rows = [el("tr", (_cell(text, kind, promises) for text, kind in r)) for r in part.rows]
-            body.append(el("div", el("table", el("thead", top), el("tbody", rows)), class_="wide"))
-    return f"<!doctype html>\n{el('html', el('head', head), el('body', body), lang='en')}\n"
-
-
-def _cell(text: str, kind: str, promises: dict[str, str]) -> Html:
-    if kind == "name":
-        return el("th", text, scope="row", title=promises.get(text))
-    if kind == "code":
-        return el("td", el("code", text))
-    return el("td", text, class_=kind or None)
+    return tables_page(TITLES[card.mode], preface(card), parts(card), promises)

@@ -165,15 +165,15 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         dirty = " (changed)" if config.get("dirty") else ""
         return f"{config.get('commit') or config.get('version') or 'unknown'}{dirty}"
 
-    def save(self, *, whole: bool) -> None:
-        """Store the verdict; `whole`: the history as a table as well."""
-        run = Run(self.stored.path)
+    def to_file(self) -> dict[str, Any]:
+        """What is stored of it (`maxq.harness.run.files.result_file`)."""
         said = summary.headline(self.results, self.context)
         results = {**self.results.to_json(), "verdict": said, "repeat": self.repeat}
         results["schema"] = result_file.SCHEMA
         results["target"] = self.options.running
         results["first"] = [{**msgspec.to_builtins(r), "text": r.text()} for r in self.rows]
         results["faults"] = faults_in_short(self.stored.history)
+        results["recoveries"] = msgspec.to_builtins(list(self.recoveries))
         if self.explained:
             results["explained"] = msgspec.to_builtins(list(self.explained))
         if self.tried:
@@ -182,6 +182,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             results["power"] = power_rows(self.power)
         if self.counterexamples:
             results["counterexamples"] = [c.to_json() for c in self.counterexamples]
+        return results
+
+    def save(self, *, whole: bool) -> None:
+        """Store the verdict; `whole`: the history as a table as well."""
+        run, results = Run(self.stored.path), self.to_file()
         if whole:
             run.save_results(self.stored.history.ops, results)
         else:

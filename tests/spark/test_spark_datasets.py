@@ -1,6 +1,9 @@
 """`maxq check DIR --engine spark`: all runs in the same jobs, each judged as without Spark."""
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ __all__ = ("spark",)  # the fixture; pytest finds it here
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 Said = tuple[int, str]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +134,16 @@ def test_what_a_damaged_part_leaves_is_judged(
     assert told("check", dataset, "--engine", "spark", "--allow-truncated") == here
     assert 0 < together[0] < 6
     part.write_bytes(data)
+
+
+@pytest.mark.parametrize("library", ["pyspark", "duckdb", "pandas"])
+def test_the_queries_of_the_documents_run_as_they_stand(
+    dataset: Path, tmp_path: Path, library: str
+) -> None:
+    pytest.importorskip(library)
+    run_cli(["check", str(dataset), "--verdicts", str(tmp_path / "verdicts")])
+    text = (ROOT / "docs" / "spark.md").read_text()
+    [query] = [q for q in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if library in q]
+    done = subprocess.run([sys.executable, "-c", query], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    assert re.search(r"reference|release", done.stdout.decode()), done.stdout

@@ -13,6 +13,8 @@ from maxq.checkers.judgement import summary
 from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.show import described, document, show, word
 from maxq.harness.contracts.terminal import echo, one_line
+from maxq.harness.experiments.nights.verdict_table import write_tables
+from maxq.harness.experiments.overview.entries import Entry, entry_judged, state_of
 from maxq.harness.run import rejudge, stored_run
 from maxq.harness.run.process.passes import Passes
 from maxq.harness.run.several.given import given_by, runs_in
@@ -56,6 +58,7 @@ def check_several(path: Path, how: How, named: Sequence[str], given: dict[str, A
     if named:
         say_assumed()
     steps, codes, words = Steps("runs", 0), list[int](), Counter[str]()
+    entries = list[Entry]()
     with (
         how.judge as together,
         Ticker(lambda: steps.line(len(codes), len(runs), passes.line()), first_s=FIRST_S) as ticker,
@@ -65,14 +68,28 @@ def check_several(path: Path, how: How, named: Sequence[str], given: dict[str, A
                 verdict = msgspec.structs.replace(verdict, fail_on=given["fail_on"] or "")
             codes.append(UNKNOWN if verdict is None else verdict.exit_code)
             words[word(None if verdict is None else verdict.results.valid)] += 1
+            if given["verdicts"]:
+                entries.append(_entry(run, verdict))
             for line in _lines(run, verdict, given):
                 ticker.say(line, err=False)
             if verdict is not None and given["verbose"] and not given["as_json"]:
                 show(verdict, as_json=False, verbose=True)
+    if given["verdicts"]:
+        write_tables(entries, given["verdicts"])
     if not given["as_json"]:
         counted = ", ".join(f"{n:,} {said}" for said, n in sorted(words.items()))
         echo(f"{len(runs):,} run{'' if len(runs) == 1 else 's'}: {counted}")
     return 1 if 1 in codes else max(codes, default=UNKNOWN)
+
+
+def _entry(run: Stored, verdict: Verdict | None) -> Entry:
+    """A run as the tables of verdicts have it."""
+    if isinstance(verdict, Judged):
+        return entry_judged(run.id, verdict)
+    if verdict is None:
+        return Entry(name=run.id, state="damaged", said=run.lost)
+    claims: dict[str, str] = {c: found.status for c, found in verdict.results.claims.items()}
+    return Entry(name=run.id, state=state_of(verdict.results.valid), said="", claims=claims)
 
 
 def _runs_of(

@@ -15,7 +15,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from maxq.checkers.availability.recovery import Recovery
 from maxq.checkers.judgement.lost import Checked, Lost, lost_in
+from maxq.harness.run.stored_run import Judged
 from maxq.harness.schedule.options import PROFILES, Options
 from maxq.histories.aliases import renamed
 from maxq.histories.digests import digests_of
@@ -49,13 +51,25 @@ class Stored(msgspec.Struct, frozen=True):
     faults: list[str] | None = None
     claims: dict[str, str] = {}
     verdicts: list[Checked] = []
+    recoveries: list[Recovery] | None = None
+
+    @property
+    def anomalies(self) -> dict[str, dict[str, int]]:
+        """Of each claim of which anything was found: how many anomalies, by name."""
+        found: dict[str, dict[str, int]] = {}
+        for claim in (c for v in self.verdicts for c in v.claim_verdicts if c.found):
+            mine = found.setdefault(claim.claim, {})
+            for name, count in claim.found.items():
+                mine[name] = max(count, mine.get(name, 0))
+        return found
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A run. `name` is its folder in the store, `test` and time stamp; `said` the verdict in a
     sentence, or what is wrong with the folder. `faults` are those that were injected, in words,
     and `fault_count` how many, -1 where that is not stored. `settings` are named as on the command
-    line."""
+    line. `claims` has the status of each claim, `anomalies` what was found of it, by name, also
+    where it is not promised. `recoveries` is None where the folder does not say."""
 
     name: str
     state: State
@@ -67,6 +81,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     claims: dict[str, str] = {}
+    anomalies: dict[str, dict[str, int]] = {}
+    recoveries: tuple[Recovery, ...] | None = None
     report: bool = False
 
     def plain(self) -> dict[str, Any]:
@@ -120,7 +136,14 @@ def entry_of(path: Path) -> Entry:
         state, said, stored = _state(path)
     except _Damaged as damage:
         return Entry(name=name, state="damaged", said=str(damage), started=started)
-    known = stored or Stored()
+    report = (path / REPORT).is_file()
+    return _entry(name, state, said, started, settings, stored or Stored(), report=report)
+
+
+def _entry(
+    name: str, state: State, said: str, started: str, settings: dict[str, str], known: Stored, *,
+    report: bool = False,
+) -> Entry:  # fmt: skip
     return Entry(
         name=name,
         state=state,
@@ -132,8 +155,17 @@ def entry_of(path: Path) -> Entry:
         faults=tuple(known.faults or ()),
         found=tuple(row.text for row in known.first),
         claims=known.claims,
-        report=(path / REPORT).is_file(),
+        anomalies=known.anomalies,
+        recoveries=None if known.recoveries is None else tuple(known.recoveries),
+        report=report,
     )
+
+
+def entry_judged(name: str, judged: Judged) -> Entry:
+    """A run in a line, as it is judged now."""
+    stored = msgspec.json.decode(msgspec.json.encode(judged.to_file()), type=Stored)
+    settings, started = settings_of(judged.options), _started(name.rpartition("/")[2])
+    return _entry(name, state_of(stored.valid), _said(stored), started, settings, stored)
 
 
 class _Damaged(Exception):
@@ -156,11 +188,19 @@ def _state(path: Path) -> tuple[State, str, Stored | None]:
         return "unfinished", "it ended before its verdict; `maxq check` judges it", None
     stored = _decoded(path / RESULTS, Stored)
     _check_history(path, stored)
-    word: State = "unknown"
-    if isinstance(stored.valid, bool):
-        word = "valid" if stored.valid else "invalid"
+    return state_of(stored.valid), _said(stored), stored
+
+
+def state_of(valid: bool | str) -> State:
+    """A verdict in a word."""
+    if isinstance(valid, bool):
+        return "valid" if valid else "invalid"
+    return "unknown"
+
+
+def _said(stored: Stored) -> str:
     said = stored.verdict.partition(": ")[2] or stored.verdict
-    return word, said or f"error: {stored.error[:ERROR_MAX]}", stored
+    return said or f"error: {stored.error[:ERROR_MAX]}"
 
 
 def is_held(path: Path) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from maxq.checkers.availability.recovery import Recovery
 from maxq.checkers.core.api import Harm, Status, Valid, Verdict
 from maxq.checkers.judgement.digest import Row
 from maxq.harness.run.explained import Explained
@@ -33,6 +34,7 @@ class ResultFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     findings: tuple[Harm, ...]
     first: tuple[SpokenRow, ...]
     faults: tuple[str, ...]
+    recoveries: tuple[Recovery, ...] = ()  # older files lack them
     breaches: tuple[Breach, ...] = ()
     whys: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
