@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxq.harness.experiments.nights.changes import Times, changes, more_often
+from maxq.harness.experiments.overview.entries import Entry
 from maxq.harness.run.replay import Rate
 
 KEPT, BROKEN = {"S6": "kept"}, {"S6": "broken"}
 LOSES = {"S6": "not promised"}
 
 
-def found(*each: list) -> list[tuple[str, str]]:
+def found(*each: list[Entry]) -> list[tuple[str, str]]:
     return [(change.kind, change.what) for change in changes(nights(*each))]
 
 
