@@ -31,7 +31,6 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.kill_remains import below, command_of, pss_mib
-from benchmarks.spark_cluster import standalone
 from maxq.checkers.core.api import Checker
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.run.judging import checkers_of, context_of
@@ -40,6 +39,7 @@ from maxq.harness.run.stored_run import options_of_folder
 from maxq.histories.parquet import rows_of
 from maxq.histories.store import PARQUET
 from maxq.spark_checkers.session import missing
+from maxq.spark_checkers.standalone import standalone
 
 COLUMNS, SPARK = "columns", "spark"
 MASTER = "local[2]"

@@ -62,11 +62,15 @@ def _become(variables: Mapping[str, str]) -> None:
     os.environ.update(variables)
 
 
-def _home() -> Path:
-    """The folder of Spark: SPARK_HOME, else pyspark's own, or the distribution that it is of."""
+def home(variables: Mapping[str, str]) -> Path:
+    """The folder of Spark: SPARK_HOME, else pyspark's own, or the distribution that it is of.
+
+    Raises:
+        SparkMissing: there is none.
+    """
     import pyspark
 
-    if named := os.environ.get("SPARK_HOME"):
+    if named := variables.get("SPARK_HOME"):
         if Path(named, SUBMIT).exists():
             return Path(named)
         raise SparkMissing(f"SPARK_HOME is {named}, which has no {SUBMIT}: correct or unset it")
@@ -129,14 +133,14 @@ def _unlogged() -> Iterator[None]:
 
 def _begun(config: Mapping[str, str], answer: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """A JVM that will write to a file where it listens."""
-    home = _home()
-    command = [str(home / SUBMIT)]
+    spark = home(os.environ)
+    command = [str(spark / SUBMIT)]
     for key, value in config.items():
         command += ["--conf", f"{key}={value}"]
     command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     variables = {
         **os.environ,
-        "SPARK_HOME": str(home),
+        "SPARK_HOME": str(spark),
         "SPARK_CONNECT_MODE": "0",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
     }

@@ -51,6 +51,8 @@ class SparkFailed(Exception):
 
 
 Hear = Callable[[str], None]
+Conf = Mapping[str, str]  # of Spark, by its own names
+NO_CONF: Conf = {}
 
 
 def unheard(_: str) -> None:
@@ -133,12 +135,15 @@ def need(master: str) -> None:
 
 
 @contextmanager
-def spark_context(master: str = LOCAL, words: Hear = unheard) -> Iterator[Any]:
+def spark_context(
+    master: str = LOCAL, words: Hear = unheard, conf: Conf = NO_CONF
+) -> Iterator[Any]:
     """A context for the length of a block; the one that is there already, if one is.
 
     Args:
         master: where tasks run; `LOCAL` is this machine.
         words: hears at the end what the JVM and the workers wrote.
+        conf: what its configuration has beside, or instead of what it would have.
 
     Raises:
         SparkMissing: none can be started.
@@ -154,7 +159,7 @@ def spark_context(master: str = LOCAL, words: Hear = unheard) -> Iterator[Any]:
         log = stack.enter_context(tempfile.TemporaryFile())
         stack.callback(lambda: words(_written(log)))
         try:
-            context = _started(stack, master, log)
+            context = _started(stack, {"spark.master": master, **settings(master), **conf}, log)
         except SparkMissing:
             raise
         except Exception as error:
@@ -163,13 +168,13 @@ def spark_context(master: str = LOCAL, words: Hear = unheard) -> Iterator[Any]:
         yield context
 
 
-def _started(stack: ExitStack, master: str, log: IO[bytes]) -> Any:
+def _started(stack: ExitStack, config: Conf, log: IO[bytes]) -> Any:
     """A context with a JVM of its own, which both end with the stack; its workers were seen.
 
     Raises:
         SparkMissing: a cluster does not answer, or its workers lack something.
     """
-    config = {"spark.master": master, "spark.app.name": "maxq", **settings(master)}
+    master = config["spark.master"]
     door = stack.enter_context(jvm.gateway(config, log))
     with _within(TAKEN_S, f"{master} takes no application: {_RELEASE}", master, door):
         context = _context(stack, config, door)
@@ -255,7 +260,8 @@ def _written(log: IO[bytes]) -> str:
 
 def settings(master: str) -> dict[str, str]:
     """The configuration of a session, beside what the environment says of a cluster."""
-    config = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
+    config = {"spark.app.name": "maxq", "spark.log.level": "ERROR",
+              "spark.ui.showConsoleProgress": "false"}  # fmt: skip
     if embedded(master):
         config |= {
             "spark.driver.memory": MEMORY,

@@ -81,6 +81,8 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
                         "Try which environments work here, and say how to fix the others."),
         "up": Place(f"{HERE}.machine", "up",
                     "Start a cluster without faults, and keep it until interrupted."),
+        "spark": Place(f"{HERE}.clusters.spark_cluster", "spark",
+                       "Run a cluster of Spark on this machine, which judges histories."),
         "clean": Place(f"{HERE}.machine", "clean",
                        "Remove what runs that died have left behind."),
     },

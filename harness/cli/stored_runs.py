@@ -23,6 +23,7 @@ from maxq.harness.cli.given.param_types import (
     Names,
 )
 from maxq.harness.cli.given.sections import Sectioned
+from maxq.harness.cli.given.spark_types import SparkSetting, SparkSize
 from maxq.harness.cli.given.ticker import Ticker
 from maxq.harness.cli.histories.known_models import consistency_models, known_models
 from maxq.harness.cli.histories.several import (
@@ -47,7 +48,7 @@ from maxq.histories.lines.foreign import FORMATS as FOREIGN
 from maxq.histories.op import HistoryError
 from maxq.histories.store import StoredRun, is_run, is_table, write_whole
 from maxq.spark_checkers.masters import LOCAL, wrong
-from maxq.spark_checkers.session import Hear, need, spark_context, unheard
+from maxq.spark_checkers.session import Conf, Hear, need, spark_context, unheard
 
 TOGETHER = 256  # runs, at most, that are judged in the same jobs of Spark
 HERE, SPARK = ENGINES = ("here", "spark")
@@ -91,6 +92,19 @@ Examples:
     default=LOCAL,
     show_default=True,
     help="where Spark's tasks run: on this machine, or spark://HOST:PORT, yarn, k8s://HOST:PORT",
+)
+@click.option(
+    "--driver-memory", metavar="SIZE", type=SparkSize(), help="what Spark's driver may take, as 4g"
+)
+@click.option(
+    "--executor-memory", metavar="SIZE", type=SparkSize(), help="what each executor may take, as 2g"
+)
+@click.option(
+    "--conf",
+    metavar="KEY=VALUE",
+    type=SparkSetting(),
+    multiple=True,
+    help="a setting of Spark, such as spark.local.dir=/big; repeatable",
 )
 @click.option(
     "--memory",
@@ -311,31 +325,43 @@ def _judge_of(given: dict[str, Any]) -> piecewise.JudgeSource:
     """Who judges a history, as the options say."""
     if why := wrong(given["master"]):
         raise click.UsageError(f"--master: {why}")
+    conf = _conf(given)
     if given["engine"] != SPARK:
+        if conf:
+            raise click.UsageError("Spark is configured with --engine spark")
         return partial(piecewise.by_columns, memory=given["memory"] or 0, jobs=given["jobs"])
     if given["memory"] or given["jobs"] > 1:
         name = "memory" if given["memory"] else "jobs"
         raise click.UsageError(f"--{name} is for judging here: leave it out, or --engine spark")
     need(given["master"])  # before a journal is read for it
-    words = partial(echo, err=True) if given["debug"] else unheard
-    return partial(piecewise.on_spark, master=given["master"], words=words)
+    return partial(piecewise.on_spark, master=given["master"], words=_words(given), conf=conf)
 
 
 def _together_of(given: dict[str, Any], judge: piecewise.JudgeSource) -> How:
     """Who judges several."""
     if given["engine"] != SPARK:
         return How(nullcontext(lambda asked: [judge(*each) for each in asked]), 1)
-    return How(_on_spark(given["master"], partial(echo, err=True) if given["debug"] else unheard),
-               TOGETHER)  # fmt: skip
+    return How(_on_spark(given["master"], _words(given), _conf(given)), TOGETHER)
+
+
+def _words(given: dict[str, Any]) -> Hear:
+    """Who hears what Spark wrote."""
+    return partial(echo, err=True) if given["debug"] else unheard
+
+
+def _conf(given: dict[str, Any]) -> dict[str, str]:
+    """The configuration of Spark that was asked for."""
+    named = {f"spark.{of}.memory": given[f"{of}_memory"] for of in ("driver", "executor")}
+    return {**{key: value for key, value in named.items() if value}, **dict(given["conf"])}
 
 
 @contextmanager
-def _on_spark(master: str, words: Hear) -> Iterator[Together]:
+def _on_spark(master: str, words: Hear, conf: Conf) -> Iterator[Together]:
     """In one session, which begins where something is judged."""
     with ExitStack() as stack:
 
         def together(asked: Sequence[piecewise.Asked]) -> list[dealt.Judged]:
-            stack.enter_context(spark_context(master, words))  # the one that is there, if one is
+            stack.enter_context(spark_context(master, words, conf))  # or the one that is there
             return piecewise.together_on_spark(asked, master=master, words=words)
 
         yield together

@@ -370,14 +370,20 @@ def on_spark(
     *,
     master: str,
     words: session.Hear = session.unheard,
+    conf: session.Conf = session.NO_CONF,
 ) -> dealt.Judged:
-    """Judge a history by tasks of Spark, which reads a table; `words` hears what Spark wrote. What
-    needs all operations is judged here."""
-    return together_on_spark([Asked(source, checkers, context)], master=master, words=words)[0]
+    """Judge a history by tasks of Spark, which reads a table; `words` hears what Spark wrote, and
+    `conf` is more of its configuration. What needs all operations is judged here."""
+    asked = Asked(source, checkers, context)
+    return together_on_spark([asked], master=master, words=words, conf=conf)[0]
 
 
 def together_on_spark(
-    asked: Sequence[Asked], *, master: str, words: session.Hear = session.unheard
+    asked: Sequence[Asked],
+    *,
+    master: str,
+    words: session.Hear = session.unheard,
+    conf: session.Conf = session.NO_CONF,
 ) -> list[dealt.Judged]:
     """Judge histories, all in the same jobs; the rest as `on_spark`."""
     from maxq.spark_checkers.engine import Table, judge_on
@@ -393,7 +399,7 @@ def together_on_spark(
             table = stack.enter_context(_as_table(source))
             tables[str(number)] = Table(table, dealt.Request(checkers, context))
         if tables:
-            spark = stack.enter_context(session.spark_context(master, words))
+            spark = stack.enter_context(session.spark_context(master, words, conf))
             passes = asked[0].source.passes
             passes.done_by(partial(session.tasks_of, spark))
             found |= judge_on(spark, tables, passes.begins)

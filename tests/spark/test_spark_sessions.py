@@ -13,9 +13,9 @@ from history_recorder import Recorder
 from waiting import eventually
 
 from benchmarks.kill_remains import below, command_of
-from benchmarks.spark_cluster import standalone
 from maxq.histories.parquet import encode_parquet
 from maxq.spark_checkers.session import missing
+from maxq.spark_checkers.standalone import standalone
 
 pytestmark = [
     pytest.mark.spark,
