@@ -66,7 +66,7 @@ def test_a_cluster_is_up_until_it_is_ended(told: Callable[..., Said], tmp_path: 
     assert eventually(lambda: "worker-0   has ended" in told("spark", "status")[1], END_S)
     assert told("spark", "status")[0] == 1
     assert f"{master} has ended" in told("spark", "down")[1]
-    assert not any(standalone._lives(pid) for pid in own)
+    assert eventually(lambda: not any(standalone._lives(pid) for pid in own), END_S)
     assert told("spark", "down") == (0, "no cluster was up\n")
 
 
