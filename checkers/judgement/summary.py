@@ -114,7 +114,7 @@ def _verdict(results: Results, context: Context) -> str:
     stands = not gone & MAIN and len(gone) < len(set(context.purpose) - {"S13"})
     whys = "; ".join(results.whys)
     if kept and stands and not any(v.gate for v in results.verdicts):
-        return f"valid; {_kept(results, context)} {_begun(whys)}."
+        return f"unknown: {_kept(results, context)} {_begun(whys)}."
     return f"unknown: {whys}. {_begun(_measured(results, context))}".rstrip()
 
 

@@ -193,7 +193,7 @@ def unsure(*claims: str, **more: Any) -> Results:
 
 def test_a_run_that_answers_what_it_is_there_for_is_valid_so_far() -> None:
     assert headline(unsure("S7"), SAFE) == (
-        "valid; all 3 claims that this run tested were kept. Why S7."
+        "unknown: all 3 claims that this run tested were kept. Why S7."
     )
 
 
