@@ -187,6 +187,25 @@ def _started(stack: ExitStack, config: Conf, log: IO[bytes]) -> Any:
 
 
 @contextmanager
+def submitted() -> Iterator[None]:
+    """The context of a job that `spark-submit` runs here, for the length of a block; checks on
+    Spark within it take that one.
+
+    Raises:
+        SparkMissing: this is no such job, or the workers lack something.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        raise SparkMissing(f"a job: run it by spark-submit {sys.argv[0]}")
+    from pyspark import SparkContext
+
+    with tempfile.TemporaryDirectory(prefix="maxq-") as folder, SparkContext() as context:
+        context.setLogLevel("ERROR")
+        _send_code(context, Path(folder, "maxq_checks.zip"))
+        _see_workers(context)
+        yield
+
+
+@contextmanager
 def _within(limit_s: float, what: str, master: str, door: Any) -> Iterator[None]:
     """A block that asks a standalone cluster: after a while its JVM is ended, and that is said.
     Others let applications wait for as long as they are busy.

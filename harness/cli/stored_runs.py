@@ -1,6 +1,7 @@
 """Commands on histories that are stored: ``maxq check`` and ``maxq export``."""
 
 import shlex
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -409,7 +410,14 @@ def _check_file(
 @click.command()
 @HISTORY
 @TRUNCATED
-@click.option("--format", "to", type=Name((*FORMATS, ELLE_JSON)), required=True, help="of the file")
+@click.option("--format", "to", type=Name((*FORMATS, ELLE_JSON)), help="of the file")
+@click.option(
+    "--spark-job",
+    "job",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="write no history, but a program for spark-submit that judges this one",
+)
 @click.option(
     "--model",
     type=Name(known_models, "NAME"),
@@ -431,7 +439,8 @@ def _check_file(
 def export(
     run: Path,
     allow_truncated: bool,
-    to: str,
+    to: str | None,
+    job: Path | None,
     model: str | None,
     key: str | None,
     settled: bool,
@@ -443,6 +452,10 @@ def export(
 
     RUN may be whatever `maxq check --model` reads.
     """
+    if job is not None:
+        return _export_job(run, job)
+    if to is None:
+        raise click.UsageError("--format is needed, or --spark-job")
     stored = stored_history(run, allow_truncated=allow_truncated)
     run_id = f"{stored.path.parent.name}/{stored.path.name}" if run.is_dir() else run.stem
     say_state(stored)
@@ -457,6 +470,35 @@ def export(
         data, count = _for_elle(stored, model, to, key)
     write_whole(output, data)
     echo(f"{output}: {count:,} operations")
+    return 0
+
+
+JOB = '''\
+"""Judges a history on Spark: spark-submit [--master URL] THIS [options of `maxq check`].
+
+The Python of the driver (PYSPARK_PYTHON) has Max-Q.
+"""
+
+import sys
+
+from maxq.harness.cli.main import run_cli
+from maxq.spark_checkers.jvm import SparkMissing
+from maxq.spark_checkers.session import submitted
+
+try:
+    with submitted():
+        code = run_cli(["check", {run!r}, "--engine", "spark", *sys.argv[1:]])
+except SparkMissing as why:
+    sys.exit(f"error: {{why}}")
+sys.exit(code)
+'''
+
+
+def _export_job(run: Path, job: Path) -> int:
+    """Write a program that judges a run where `spark-submit` runs it."""
+    write_whole(job, JOB.format(run=str(run.resolve())).encode())
+    python = shlex.quote(sys.executable)
+    echo(f"run it: PYSPARK_PYTHON={python} spark-submit --master MASTER {shlex.quote(str(job))}")
     return 0
 
 

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,6 +50,25 @@ def groups() -> list[int]:
     return [] if found is None else [pid for pid, _ in found.processes.values()]
 
 
+def submitted(job: Path, master: str) -> Said:
+    """What a job says that `spark-submit` runs."""
+    import pyspark
+
+    submit = Path(str(pyspark.__file__)).parent / "bin" / "spark-submit"
+    words = [str(submit), "--master", master, "--executor-memory", "450m", str(job)]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout
+
+
+def test_a_job_that_nobody_submitted_says_so(told: Callable[..., Said], tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    assert told("export", stored(tmp_path / "runs", history()), "--spark-job", job)[0] == 0
+    done = subprocess.run([sys.executable, str(job)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, f"error: a job: run it by spark-submit {job}\n")
+    assert "--format is needed, or --spark-job" in told("export", tmp_path / "runs")[1]
+
+
 def test_a_cluster_is_up_until_it_is_ended(told: Callable[..., Said], tmp_path: Path) -> None:
     assert told("spark", "status")[0] == 1
     code, said = told("spark", "up", "--workers", "1", "--worker-memory", "1g")
@@ -59,6 +80,11 @@ def test_a_cluster_is_up_until_it_is_ended(told: Callable[..., Said], tmp_path: 
     run = stored(tmp_path / "runs", history(5, lost=True))
     words = ("check", run, "--engine", "spark", "--master", master)
     code, said = told(*words, "--executor-memory", "450m", "--conf", "spark.cores.max=1")
+    assert (code, "1 of 5 acknowledged messages" in said) == (1, True), said
+
+    job = tmp_path / "job.py"
+    assert told("export", run, "--spark-job", job)[0] == 0
+    code, said = submitted(job, master)
     assert (code, "1 of 5 acknowledged messages" in said) == (1, True), said
 
     own = groups()
