@@ -1,5 +1,6 @@
 """Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq explore``, ``maxq shrink``."""
 
+import json
 import math
 import shlex
 from collections import Counter
@@ -34,6 +35,7 @@ from maxq.harness.cli.stored_runs import explained
 from maxq.harness.contracts.terminal import NAME, echo, pasted
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.explore import Exploration
+from maxq.harness.experiments.overview.occasions import Occasions
 from maxq.harness.experiments.shrink import (
     BEST,
     BUDGET,
@@ -207,9 +209,10 @@ def lateness_of(script: Schedule, judged: Judged) -> Iterator[str]:
     "--verify", type=Percent(), default=0, help="run this share twice, such as 1%, and compare"
 )
 @click.option("--fresh", is_flag=True, help="discard what was done before, and start over")
+@click.option("--json", "as_json", is_flag=True, help="print the summary as JSON")
 @PLUGIN_OPTION
 @STORE
-def simulate(seeds: str, store: Path, **given: Any) -> int:
+def simulate(seeds: str, store: Path, as_json: bool, **given: Any) -> int:
     """Run many seeds in the simulator, each with a topology, a load and faults of its own.
 
     The same command again resumes. Runs that break a promise are kept, for `maxq replay` and
@@ -244,6 +247,9 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
         return steps.line(summary.done, len(wanted), *summary.progress(campaign.resumed))
 
     def summed() -> None:
+        if as_json:
+            echo(json.dumps(summary.to_json(), indent=1))
+            return
         for text in summary.lines():
             echo(text)
 
@@ -251,7 +257,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
         for result in campaign.run(wanted):
             summary.add(result)
             if result.found or result.error or result.oracle:
-                ticker.say(f"seed {result.seed}: {line_of(result)}  {result.run}", err=False)
+                ticker.say(f"seed {result.seed}: {line_of(result)}  {result.run}", err=as_json)
     summed()
     if summary.groups:
         return runner.EXIT_INVALID
@@ -289,7 +295,8 @@ def explore(
     """Run random schedules, as `maxq simulate` does, one after the other on real machines.
 
     Each seed takes a row of the covering array in turn. Every run is stored with its report. At the
-    end it says how many pairs of values were met. The same command again resumes.
+    end it says how often each claim was put to the test, and how many pairs of values were met. The
+    same command again resumes.
     """
     exploration = Exploration(
         store.resolve(),
@@ -315,6 +322,11 @@ def explore(
         return steps.line(len(done), len(exploration.seeds), said, found and f"found: {found}")
 
     def summed() -> None:
+        occasions = Occasions()
+        for one in exploration.done():
+            occasions.add(one.claims)
+        for text in occasions.lines():
+            echo(text)
         met = coverage(one.row for one in exploration.done())
         echo(f"pairs of values met: {met.met} of {met.of}")
 

@@ -46,6 +46,7 @@ from maxq.harness.environments.leaks import gone, left_of
 from maxq.harness.experiments.campaign_cases import VALID, Done, Job, junit
 from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.overview.occasions import Occasions
 from maxq.harness.experiments.overview.page import write_index
 from maxq.harness.experiments.overview.power_sample import Powers, called_in_run
 from maxq.harness.run import plugins
@@ -283,7 +284,9 @@ def _judged(command: Sequence[str], job: Job) -> Done:
     run, verdict, repeat = (str(printed[k]) for k in ("run", "verdict", "repeat"))
     found = "\n".join(str(row["text"]) for row in printed["first"][:FOUND_MAX])
     lost = str(printed["lost_in_words"]) if printed["acknowledged"] else ""
-    return _done(job, code, why=why, run=run, said=verdict, lost=lost, found=found, repeat=repeat)
+    claims = {str(c["claim"]): str(c["status"]) for c in printed["claims"]}
+    return _done(job, code, why=why, run=run, said=verdict, lost=lost, found=found, repeat=repeat,
+                 claims=claims)  # fmt: skip
 
 
 def _killed(command: Sequence[str], store: Path, job: Job) -> Done:
@@ -342,8 +345,9 @@ def table(done: Sequence[Done]) -> str:
         lines.append(f"{'passed' if d.passed else 'FAILED':8}{d.seconds:8.1f} s  {d.name}")
         lines += [f"{'':20}{text}" for text in (d.said, d.lost) if text]
     passed = sum(d.passed for d in done)
-    powers = Powers()
+    powers, occasions = Powers(), Occasions()
     for d in done:
         powers.add(d.power)
-    lines += [powers.line()] if powers.runs else []
+        occasions.add(d.claims)
+    lines += [*occasions.lines(), *([powers.line()] if powers.runs else [])]
     return "\n".join([*lines, f"{passed} of {len(done)} passed"])

@@ -33,8 +33,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ended: as expected or not, and why not; `said` is its verdict in words, `lost` what
     became of acknowledged messages, `repeat` the command that repeats it, which names the
-    environment that it was in; `power` counts by claim the wrong answers that were called, and
-    those that were tried."""
+    environment that it was in; `claims` is what became of each; `power` counts by claim the wrong
+    answers that were called, and those that were tried."""
 
     name: str
     passed: bool
@@ -46,6 +46,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     lost: str = ""
     found: str = ""
     repeat: str = ""
+    claims: dict[str, str] = {}
     power: Called = {}
 
 

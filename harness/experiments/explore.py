@@ -29,7 +29,8 @@ FOLDER = "explored"  # of a store: the journal's
 
 class Explored(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one seed. `how` names environment, target and releases; `digest` is of the
-    schedule and `source` of the harness; `row` holds the factors that were drawn."""
+    schedule and `source` of the harness; `row` holds the factors that were drawn, `claims` what
+    became of each."""
 
     seed: int
     how: dict[str, str]
@@ -39,6 +40,7 @@ class Explored(msgspec.Struct, frozen=True, kw_only=True):
     valid: Valid = "unknown"
     found: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    claims: dict[str, str] = {}
     acknowledged: int = 0
     faults: int = 0
     run: str = ""
@@ -147,6 +149,7 @@ class Exploration:
             valid=judged.results.valid,
             found=tuple(signatures(judged)),
             doubts=tuple(judged.results.whys),
+            claims={claim: v.status for claim, v in judged.results.claims.items()},
             acknowledged=judged.stored.history.totals[SEND, "ok"],
             faults=len({family(act) for act in script.acts}),
             run=str(judged.stored.path),

@@ -13,19 +13,18 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 import msgspec
 
-from maxq.checkers.core.api import Status
 from maxq.checkers.core.claims import BY_ID
-from maxq.checkers.core.titles import status_in_words, titled
 from maxq.checkers.evidence.stores.lost_stores import forfeited
 from maxq.checkers.judgement.phrases import in_words
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.overview.occasions import Occasions
 from maxq.harness.experiments.overview.power_sample import Called, Powers, called_in, is_asked
 from maxq.harness.run import plugins
 from maxq.harness.run import provenance as source
@@ -376,7 +375,7 @@ class Summary:
 
     def __init__(self) -> None:
         self.verdicts: Counter[str] = Counter()
-        self.claims: dict[str, Counter[str]] = {claim: Counter() for claim in BY_ID}
+        self.occasions = Occasions()
         self.live = 0
         self.groups: dict[str, list[SeedResult]] = defaultdict(list)
         self.doubts: Counter[str] = Counter()
@@ -390,8 +389,7 @@ class Summary:
         """Count one seed."""
         word = {"True": "valid", "False": "INVALID"}.get(str(result.valid), str(result.valid))
         self.verdicts[word] += 1
-        for claim, status in result.claims.items():
-            self.claims.setdefault(claim, Counter())[status] += 1
+        self.occasions.add(result.claims)
         live = [result.claims[claim] for claim in LIVE if claim in result.claims]  # not all targets
         self.live += bool(live) and set(live) == {"kept"}
         self.doubts.update(d.partition(";")[0] for d in result.doubts)
@@ -402,14 +400,6 @@ class Summary:
         self._rows.append(result.factors)
         if result.signatures:
             self.groups[" ".join(result.signatures)].append(result)
-
-    def by_claim(self) -> Iterator[str]:
-        """What became of each claim, as a table."""
-        statuses = get_args(Status)
-        yield "".join(f"{status_in_words(s):>13}" for s in statuses) + "  claim"
-        for claim, counts in self.claims.items():
-            if counts:
-                yield "".join(f"{counts[s]:13,}" for s in statuses) + f"  {titled([claim])}"
 
     def progress(self, resumed: int = 0) -> tuple[str, str, str]:
         """What came of the seeds so far, and how fast; `resumed` of them took no time."""
@@ -437,7 +427,7 @@ class Summary:
             more = f" and {len(seen) - SHOWN_SEEDS} more" if len(seen) > SHOWN_SEEDS else ""
             yield f"{len(seen):5}  {seen[0].in_words()}: seeds {seeds}{more}"
         yield "verdicts: " + ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
-        yield from self.by_claim()
+        yield from self.occasions.lines()
         for doubt, count in self.doubts.most_common(SHOWN_DOUBTS):
             yield f"{count:5}  {doubt}"
         done = sum(self.verdicts.values())
@@ -451,6 +441,22 @@ class Summary:
             f"{self.virtual_s:,.0f} virtual s in {self.cpu_s:,.0f} CPU s ({speed:.1f} a CPU s), "
             f"{self.acknowledged:,} messages acknowledged"
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as plain values."""
+        covered = self.covered
+        return {
+            "verdicts": dict(sorted(self.verdicts.items())),
+            "found": {s: [t.seed for t in seen] for s, seen in sorted(self.groups.items())},
+            "doubts": dict(self.doubts.most_common()),
+            "occasions": self.occasions.to_json(),
+            "live": self.live,
+            "pairs_met": covered.met,
+            "pairs": covered.of,
+            "virtual_s": round(self.virtual_s, 3),
+            "cpu_s": round(self.cpu_s, 3),
+            "acknowledged": self.acknowledged,
+        }
 
 
 def seeds_of(text: str) -> range:

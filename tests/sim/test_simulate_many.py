@@ -1,5 +1,6 @@
 """Many seeds: `maxq simulate` tells each once, goes on where it was, and keeps what is wrong."""
 
+import json
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -58,7 +59,7 @@ def test_seeds_are_told_and_the_same_command_goes_on(
     first = capsys.readouterr().out
     assert "verdicts: 2 valid" in first
     [s6] = [line.split() for line in first.splitlines() if line.endswith("(S6)")]
-    assert s6[:5] == ["1", "0", "1", "0", "0"]  # seed 0 draws settings that do not promise it
+    assert s6[:6] == ["1", "1", "0", "1", "0", "0"]  # seed 0 draws settings that do not promise it
     assert "pairs of values met: " in first
     assert "virtual s in" in first
     folder = tmp_path / "simulated" / "reference"
@@ -243,14 +244,24 @@ def test_the_summary_groups_what_is_alike() -> None:
     ]  # fmt: skip
     assert lines[3] == "verdicts: 12 INVALID, 1 failed, 1 unknown, 1 valid"
     assert "not covered" in lines[4]
-    assert [line.split(maxsplit=5) for line in lines[5:7]] == [
-        ["1", "0", "0", "0", "1", "no acknowledged message lost (S6)"],
-        ["2", "0", "0", "0", "0", "members of the SyncStateSet hold every message (S9)"],
+    assert [line.split(maxsplit=6) for line in lines[5:7]] == [
+        ["1", "1", "0", "0", "0", "1", "no acknowledged message lost (S6)"],
+        ["2", "2", "0", "0", "0", "0", "members of the SyncStateSet hold every message (S9)"],
     ]
     assert lines[7] == "service again after the last fault: in 0 of 15 seeds"
     names = len(FACTORS)
     assert lines[8].startswith(f"pairs of values met: {names * (names - 1) // 2} of ")
     assert lines[9] == "120 virtual s in 24 CPU s (5.0 a CPU s), 1,234 messages acknowledged"
+
+
+def test_the_summary_as_plain_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("simulate", "--seeds", "0..1", *ONE_JOB, "6s", "--store", str(tmp_path), "--json")
+    assert run_cli([*words]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdicts"] == {"valid": 2}
+    assert told["occasions"]["runs"] == 2
+    assert (told["found"], told["doubts"]) == ({}, {})
+    assert told["virtual_s"] > told["cpu_s"] > 0
 
 
 def test_a_rate_is_of_what_was_done_now(monkeypatch: pytest.MonkeyPatch) -> None:
