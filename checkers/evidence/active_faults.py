@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.evidence.faults import HOLDS, Fault
-from maxq.histories.fault_facts import GONE, NOBODY, Effect, FaultFacts
+from maxq.histories.fault_facts import AWAIT_RECOVERY, GONE, NOBODY, Effect, FaultFacts
 
 CLIENT = "client"  # whom cuts call so
 STAYS = "stays"  # an argument: the change is for good, and the node sound with it
@@ -71,6 +71,9 @@ class InForce:
     def take(self, fault: Fault) -> None:
         """An action is over, or never will be."""
         done = fault.result
+        if fault.f == AWAIT_RECOVERY and fault.holds:  # all processes were looked at: none has ended
+            for doubts in self._doubts.values():
+                doubts.discard(Doubt(ENDED, None, proven=True))
         if fault.harmless:
             return
         if fault.ended is None or not isinstance(done, dict) or not _bounded(fault):

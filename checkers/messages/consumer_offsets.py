@@ -31,7 +31,7 @@ from maxq.checkers.evidence.quiescence import Interval, Undisturbed
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.messages.copied_offsets import Circumstances, FailOver, Moves, Quiet
-from maxq.histories.fault_facts import ELECT_MASTER, TAMPERS
+from maxq.histories.fault_facts import AWAIT_RECOVERY, ELECT_MASTER, TAMPERS
 from maxq.histories.history import History
 from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET, SLAVE
 from maxq.histories.op import HistoryError, Op
@@ -218,7 +218,8 @@ def _quiet(history: History, context: Context, elections: Sequence[Interval]) ->
     acts = faults(history)
     nodes = {n for names in context.broker_sets.values() for n in names}
     nodes |= {n for act in acts if not act.harmless for n in act.nodes}
-    for span in Undisturbed(a for a in acts if a.kind != "question").of(nodes):
+    told = (a for a in acts if a.kind != "question" or a.f == AWAIT_RECOVERY)
+    for span in Undisturbed(told).of(nodes):
         left = [span]
         for election in elections:
             left = [part for whole in left for part in whole.without(election)]

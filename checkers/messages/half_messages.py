@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
-from maxq.checkers.core.promises import MODE, PAIR, copies
+from maxq.checkers.core.promises import copies
 from maxq.checkers.evidence.acts import Act, paired
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import NEVER
@@ -188,8 +188,7 @@ def _half(start: Op, op: Op) -> Half:
 
 def _asked_ns(context: Context) -> int:
     """How long brokers may take to ask about all that is open."""
-    pair = (context.settings or {}).get(MODE) == PAIR
-    return ASKED_SOON_NS if pair and context.timing == "fast" else ASKED_NS
+    return ASKED_SOON_NS if context.timing == "fast" else ASKED_NS
 
 
 # --- what must not come ---------------------------------------------------------------------------

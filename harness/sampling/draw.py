@@ -7,7 +7,7 @@ to twice the longest time-out, a third of them beyond every time-out; gaps also,
 Where faults shall last each is in effect for longer than a cluster may take to recover from it, and
 so is now and then another one; some begin only when a cluster has had so long a time of peace.
 Or faults strike within others (`maxq.harness.sampling.nested_faults`), or around the return of a
-master of a pair (`maxq.harness.sampling.returns`).
+master of a pair (`maxq.harness.sampling.returns`), or one alone, with peace before and after it.
 Every draw is keyed by what it is for. Times are drawn in milliseconds.
 """
 
@@ -21,6 +21,7 @@ from maxq.harness.contracts.target import Node, Topology, plan
 from maxq.harness.sampling.factors import KINDS, Row
 from maxq.harness.sampling.faults import NESTED, OVER_AT_ONCE, RETURNS, Fault
 from maxq.harness.sampling.late_topics import keys_of
+from maxq.harness.sampling.lone_faults import LONE
 from maxq.harness.sampling.nested_faults import NestedFaults
 from maxq.harness.sampling.returns import AROUND, Returns
 from maxq.harness.sampling.rounds import TURNS, rounds_of
@@ -69,8 +70,8 @@ LATE_TOPICS, FOR_LATE = 3, 40
 PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay with one broker
 # Between two turns of a workload.
 TURNS_MS = {
-    "lock": 100, "registration": 400, "delayed": 80, "delayed-alone": 1_000, "ordered": 100,
-    "transactions": 60, "offsets": 150,
+    "lock": 100, "registration": 400, "delayed": 160, "delayed-alone": 1_000, "ordered": 150,
+    "transactions": 120, "offsets": 250,
 }  # fmt: skip
 # How long a consumer group is at work, and how long not: one that is not, while its set changes its
 # master, shows what the set knows of it before it commits anew.
@@ -100,6 +101,7 @@ TRIMS_IN_FIXED_SET = 50
 AWAY_MS = (500, 5_000)  # twice: until the log is old, and until the member is started
 TRIMMED = ("master", "master", "slave", "sync-state-set-slave", "broker")
 BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
+LONE_PART = 35  # of a hundred: how far into a run a lone fault may begin; others are over at once
 TOPOLOGIES: dict[str, dict[str, int | bool]] = {
     "3c-3r": {},
     "3c-2r": {"replicas": 2},
@@ -402,9 +404,9 @@ def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: Sequence[Sequ
 def _acts(
     draws: Keyed, row: Row, length: int, nodes: Sequence[Node], bounds: Bounds
 ) -> Iterator[Act]:
-    kinds = [kind for kind in KINDS if row[kind] != "off"]
+    kinds, lone = [kind for kind in KINDS if row[kind] != "off"], row["pace"] == LONE
     most = bounds.faults[1] if bounds.in_turn else None
-    if row["aim"] == RETURNS and AROUND.intersection(kinds):
+    if row["aim"] == RETURNS and AROUND.intersection(kinds) and not lone:
         yield from Returns(draws, row, nodes, kinds, most=most).acts(length)
         return
     if row["pace"] == NESTED and set(kinds) - OVER_AT_ONCE:
@@ -413,9 +415,12 @@ def _acts(
     least, most = bounds.faults if kinds else (0, 0)
     if bounds.in_turn:
         least = min(max(least, len(kinds)), most)
-    whole = draws.below(max(least, 1), "whole-stop") if row["whole-stop"] != "off" else -1
+    least = min(least, 1) if lone else least
+    stops = row["whole-stop"] != "off" and not lone
+    whole = draws.below(max(least, 1), "whole-stop") if stops else -1
     turns = draws.shuffled([k for k in kinds if whole < 0 or k != "whole-stop"] or kinds, "turns")
-    busy = length * draws.between(*BUSY_PART, "busy") // 100
+    part = (LONE_PART, LONE_PART) if lone else BUSY_PART
+    busy = length * draws.between(*part, "busy") // 100
     before, at, number = "", 0.0, 0
     while number <= whole or number < least or (number < most and at * 1000 < busy):
         fault = Fault(draws, row, number, before, nodes)

@@ -11,6 +11,7 @@ from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.contracts.target import Node
 from maxq.harness.sampling.factors import Row
+from maxq.harness.sampling.lone_faults import LONE, MISSED, MISSED_OF_PAIRS
 from maxq.harness.schedule.format import EVERYBODY, Act, When, Who
 from maxq.histories.fault_facts import RESET_CONNECTIONS
 
@@ -40,6 +41,7 @@ PACES = {
     "apart": Pace(0, 0, 75, 0),
     "dense": Pace(75, 45, 0, 35),
     NESTED: Pace(0, 10, 15, 30, 20),  # of the fault that others strike within
+    LONE: Pace(0, 0, 100, 0),
 }
 INNER = Pace(50, 10, 0, 35, 15)  # of those others
 DENSE_GAP_MS = 5_000
@@ -117,6 +119,10 @@ class Fault:
         return self._row["aim"] in (PAIRS, RETURNS)
 
     @property
+    def _lone(self) -> bool:
+        return self._row["pace"] == LONE
+
+    @property
     def _links(self) -> tuple[tuple[str, str], ...]:
         return LINKS_OF_PAIRS if self._pairs else LINKS
 
@@ -127,6 +133,8 @@ class Fault:
 
     def _duration(self, *what: int | str) -> int:
         """How long something lasts (ms)."""
+        if self._lone and what[0] in ("down", *HOLDS):
+            return self._draws.between(*LASTING_MS, *self._key("length", *what))
         longest = max(int(self._row["heartbeat"]), LEASE_MS)
         lasting = LASTING.get(self._row["durations"], 0) if what[0] in HOLDS else 0
         if self._draws.chance(lasting, *self._key("lasting", *what)):
@@ -168,6 +176,9 @@ class Fault:
     # Whom.
 
     def _who(self) -> Who:
+        if self._lone:
+            missed = MISSED_OF_PAIRS if self._pairs else MISSED
+            return Who(part=self._draws.choice(missed, *self._key("missed")))
         how = self._row["victims"]
         if self._before and self._draws.chance(self._pace.again, *self._key("again")):
             return Who(part="last-victim")

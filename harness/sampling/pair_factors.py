@@ -21,21 +21,13 @@ INSTEAD: dict[str, dict[str, str]] = {
         "3c-3r": "2r-2s", "3c-2r": "2r-2s-plain", "1c-3r": "3r-2s", "3c-3r-2n": "2r-2s-2n",
         "3c-3r-2s": "3r-2s", "3e-3r": "2r-3s-2n",
     },
-    "workload": {
-        "queue": "queue+lock+offsets",
-        "queue+lock": "queue+delayed+delayed-alone+transactions+offsets",
-        "queue+registration": "queue+lock+transactions",
-        "queue+lock+registration": "queue+lock+ordered+delayed",
-    },
+    "workload": {"queue+lock+registration": "queue+ordered+transactions+offsets"},
     # Nobody who ever writes is of use where the first epoch can end before it has a record.
     "first-load": {"none": "trickle"},
-    "crash": {"power-loss": "kill"},
-    "whole-stop": {"power-loss": "kill"},
     "order": {"on": "off"},
     "aim": {"any": "pairs", "brokers": "returns", "controllers": "returns"},
     "learner": {"on": "off"},
     "retention": {"trim": "off"},
-    "acting": {"on": "off"},  # slaves of pairs do, but in a plain topology
     "role-push": {"off": "on"},
 }  # fmt: skip
 

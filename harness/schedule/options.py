@@ -393,7 +393,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         time, and ask again. 0: there are none."""
         if "transactions" not in self.workload:
             return 0
-        return SETTLE_SOON_NS if self.pair and self.timing == "fast" else SETTLE_NS
+        return SETTLE_SOON_NS if self.timing == "fast" else SETTLE_NS
 
     def busy(self, workload: str) -> bool:
         """Whether a workload's clients have anything to do. The schedule of a run may leave them

@@ -54,6 +54,9 @@ TIMINGS: dict[str, dict[Role, dict[str, int]]] = {
             "slaveTimeout": 1500,  # a send that no broker takes keeps its client for no longer
             "registerNameServerPeriod": 10_000,
             "registerBrokerTimeoutMills": 3000,  # of 24 s, where a name server's machine is gone
+            "transactionTimeOut": 1500,
+            "transactionCheckInterval": 1000,
+            "transactionCheckMax": 1000,  # a run is over before
         },
     },
     "stock": {Role.NAMESRV: {}, Role.CONTROLLER: {}, Role.BROKER: {}},
@@ -90,9 +93,6 @@ PAIR_TIMINGS: dict[str, dict[str, int]] = {  # ms
         "brokerNotActiveTimeoutMillis": 3000,
         "haSendHeartbeatInterval": 1000,
         "haHousekeepingInterval": 5000,
-        "transactionTimeOut": 1500,
-        "transactionCheckInterval": 1000,
-        "transactionCheckMax": 1000,  # a run is over before
     },
     "stock": {},
 }

@@ -26,8 +26,8 @@ from maxq.harness.sampling.factors import (
     Row,
     array_row,
     covering_array,
+    drawn_row,
     possible,
-    row_of,
 )
 from maxq.harness.sampling.pair_factors import pair_values
 from maxq.harness.schedule.format import Act, Schedule
@@ -126,7 +126,7 @@ class Matrix:
         if number < self.array_size:
             return self._row(array_row(number), trial, capabilities)
         rows = [
-            self._row(row_of(2 * (number * CANDIDATES + n) + 1), trial, capabilities)
+            self._row(drawn_row(number * CANDIDATES + n), trial, capabilities)
             for n in range(CANDIDATES)
         ]
         return max(

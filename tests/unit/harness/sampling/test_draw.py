@@ -36,15 +36,20 @@ from maxq.harness.sampling.factors import (
     FELT,
     INSTEAD,
     KINDS,
+    PROMISES,
+    TURN,
     Row,
     coverage,
     covering_array,
+    drawn_row,
     every_pair,
+    loses_stores,
     pairs_of,
     possible,
     row_of,
 )
 from maxq.harness.sampling.faults import EVENTS, LEASE_MS, REST_MS, SHORTEST_MS
+from maxq.harness.sampling.lone_faults import LONE
 from maxq.harness.schedule.format import EVENTS as KNOWN_EVENTS
 from maxq.harness.schedule.format import EVERYBODY, Act, Schedule, decode, encode
 from maxq.harness.schedule.perform import queue_calls
@@ -54,7 +59,7 @@ from maxq.nemeses.catalogue import LAST_REJOINED, LAST_VICTIM, acts
 from maxq.nemeses.peers import GROUPS
 
 SHORT_MS = 15_000
-SEEDS = range(120)  # of which every second takes a row of the covering array: all of it, and more
+SEEDS = range(240)  # of which every fourth takes a row of the covering array: all of it, and more
 QUIET = {"first-load": "none", "load": "steady"}  # nothing but faults
 USUAL: Row = {name: values[0] for name, values in FACTORS.items()}
 PARTS = {*get_args(Part), LAST_VICTIM, LAST_REJOINED}
@@ -437,7 +442,7 @@ def test_faults_strike_within_others() -> None:
 
 
 def test_few_rows_that_are_drawn_have_all_kinds_of_faults() -> None:
-    free = [row_of(2 * n + 1) for n in range(300)]
+    free = [drawn_row(seed) for seed in range(300)]
     on = [[kind for kind in KINDS if row[kind] != "off"] for row in free]
     assert sum(len(kinds) <= 3 for kinds in on) / len(on) > 0.6
     assert any(len(kinds) > 5 for kinds in on)
@@ -491,18 +496,35 @@ def test_coverage_counts_pairs_of_values_of_two_factors() -> None:
     assert coverage([]).met == 0
 
 
-def test_every_second_seed_takes_a_row_of_the_array_in_turn() -> None:
+def test_of_four_seeds_one_takes_a_row_of_the_array_in_turn_and_one_has_a_lone_fault() -> None:
     rows = covering_array()
-    assert tuple(row_of(2 * n) for n in range(len(rows))) == rows
-    assert row_of(2 * len(rows)) == rows[0]
-    free = [row_of(2 * n + 1) for n in range(200)]
+    assert tuple(row_of(TURN * n) for n in range(len(rows))) == rows
+    assert row_of(TURN * len(rows)) == rows[0]
+    paces = [row_of(seed)["pace"] == LONE for seed in range(80)]
+    assert [seed for seed, lone in enumerate(paces) if lone] == [*range(1, 80, TURN)]
+    free = [drawn_row(seed) for seed in range(400)]
     assert all(row.keys() == FACTORS.keys() for row in free)
+    assert [row_of(seed) for seed in (2, 3, 6, 7)] == [free[seed] for seed in (2, 3, 6, 7)]
     for name, values in FACTORS.items():
-        if name in KINDS:  # of which most rows have few
+        if name in KINDS or name in PROMISES:  # of which most rows have few, or what promises
             continue
         usual = sum(row[name] == values[0] for row in free) / len(free)
         share = 0.0 if name in {*EVEN, "pace"} else 0.5
         assert usual == pytest.approx(share + (1 - share) / len(values), abs=0.12), name
+
+
+def test_where_stores_are_lost_most_runs_promise_to_keep_them() -> None:
+    """And somebody writes all the time."""
+    rows = [row for seed in range(1200) if loses_stores(row := row_of(seed))]
+    promised = [row for row in rows if row["flush"] == "sync" and row["from-last-file"] == "off"
+                and row["profile"] in PROMISES["profile"]]  # fmt: skip
+    assert len(rows) > 300
+    assert 0.6 < len(promised) / len(rows) < 0.9
+    sends = [
+        sum(call.f == "send" for call in draw(seed, row, length_ms=LENGTH_MS[0]).calls)
+        for seed, row in enumerate(promised[:60])
+    ]
+    assert sum(count > 300 for count in sends) / len(sends) > 0.85
 
 
 def test_what_an_environment_lacks_is_replaced_and_nothing_else() -> None:

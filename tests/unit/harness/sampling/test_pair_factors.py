@@ -4,7 +4,7 @@ import pytest
 
 from maxq.harness.contracts.target import Topology
 from maxq.harness.sampling.draw import draw
-from maxq.harness.sampling.factors import FACTORS, covering_array
+from maxq.harness.sampling.factors import FACTORS, TURN, covering_array
 from maxq.harness.sampling.faults import PAIRS, RETURNS
 from maxq.harness.sampling.pair_factors import every_pair, pair_coverage, pair_row
 from maxq.harness.schedule.options import PAIR_PROFILES, Options
@@ -14,7 +14,7 @@ OF_CONTROLLERS = {"controller", "controller-leader", "sync-state-set-slave", "co
 
 
 def test_the_covering_array_meets_every_pair_of_values() -> None:
-    rows = [pair_row(2 * n) for n in range(len(covering_array()))]
+    rows = [pair_row(TURN * n) for n in range(len(covering_array()))]
     found = pair_coverage(rows)
     assert (found.met, found.missing) == (found.of, ())
     assert found.of == len(every_pair()) > 1000
@@ -26,6 +26,12 @@ def test_rows_have_what_pairs_can_have() -> None:
     assert {row["aim"] for row in rows} == {PAIRS, RETURNS}
     assert {row["order"] for row in rows} == {"off"}
     assert all(row.keys() == FACTORS.keys() for row in rows)
+
+
+def test_machines_of_pairs_lose_their_power_too() -> None:
+    rows = [pair_row(seed) for seed in range(80)]
+    assert {row["crash"] for row in rows} == set(FACTORS["crash"])
+    assert {row["whole-stop"] for row in rows} == set(FACTORS["whole-stop"])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
