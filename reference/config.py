@@ -80,6 +80,9 @@ class ControllerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     scan_not_active_broker_interval: Millis = 5000  # ms
     scan_inactive_master_interval: Millis = 5000  # ms
     j_raft_election_timeout_ms: Millis = field(name="jRaftElectionTimeoutMs", default=1000)  # ms
+    j_raft_snapshot_interval_secs: Annotated[int, Meta(ge=1, le=86_400)] = field(
+        name="jRaftSnapshotIntervalSecs", default=3600
+    )  # s, from one snapshot to the next
 
     def peers(self) -> dict[str, str]:
         """Read ``id-host:port;…`` into id -> ``host:port``.

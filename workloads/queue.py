@@ -153,6 +153,7 @@ class Reader:
         self._final = bool((op.ext or {}).get(SEEK))
         if self._final:
             self._session.pinned = None
+            self._session.hold_ms = 0  # what is not there by then does not come
         self._ended = set()
         self._positions = {
             key: 0 if self._final else self._positions.get(key, 0) for key in op.value
@@ -267,6 +268,7 @@ def queue_workload(
     retries: int = 0,
     avoids: bool = False,
     send_timeout_s: float = SEND_TIMEOUT_S,
+    hold_ms: int = 0,
 ) -> Workload:
     """Make the workload.
 
@@ -282,6 +284,7 @@ def queue_workload(
         retries: how often writers try another broker set, or another queue where there is one set.
         avoids: whether they keep away from sets that failed or were slow.
         send_timeout_s: how long a send waits for its answer.
+        hold_ms: how long a broker may hold a poll that finds nothing, until something comes.
     """
     keys = queue_keys(cluster, topics.count, topics.name)
     readers = reader_count(concurrency, len(keys))
@@ -294,6 +297,7 @@ def queue_workload(
         pin = partial(_replica, cluster, thread) if thread in stay else None
         session = Session(routes, cluster.dial, group, pinned=pin)
         if thread < readers:
+            session.hold_ms = hold_ms
             return Reader(session, keys, late)
         session.send_timeout_s = send_timeout_s
         made = topics.made == "during"

@@ -594,7 +594,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N12",
-        promise="Once a silent master must have been dropped, routes show the smallest slave "
+        promise="Once a pair's silent master must have been dropped, routes show the smallest slave "
         "that runs as master. The set's slaves and the name server must have been "
         "undisturbed for the recovery bound.",
         source=ROUTES,

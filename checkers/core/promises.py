@@ -100,6 +100,7 @@ NEUTRAL = frozenset(
         "controller:scanNotActiveBrokerInterval",
         "controller:scanInactiveMasterInterval",
         "controller:jRaftElectionTimeoutMs",
+        "controller:jRaftSnapshotIntervalSecs",
         "controller:mappedFileSize",
         "broker:controllerHeartBeatTimeoutMills",
         "broker:syncBrokerMetadataPeriod",

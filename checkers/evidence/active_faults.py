@@ -71,9 +71,8 @@ class InForce:
     def take(self, fault: Fault) -> None:
         """An action is over, or never will be."""
         done = fault.result
-        if fault.f == AWAIT_RECOVERY and fault.holds:  # all processes were looked at: none has ended
-            for doubts in self._doubts.values():
-                doubts.discard(Doubt(ENDED, None, proven=True))
+        if fault.f == AWAIT_RECOVERY and fault.holds:
+            self._all_run(fault)
         if fault.harmless:
             return
         if fault.ended is None or not isinstance(done, dict) or not _bounded(fault):
@@ -107,6 +106,13 @@ class InForce:
             doubts.add(Doubt(fault.f, facts.effect, proven=True))
             if any(fault.args.get(kind) for kind in facts.may_end_by):
                 doubts.add(Doubt(ENDED, None, proven=True))  # until it is started
+
+    def _all_run(self, fault: Fault) -> None:
+        """All processes were looked at: none has ended, and each was started that should be."""
+        for doubts in self._doubts.values():
+            for doubt in list(doubts):
+                if doubt.f == ENDED or not (doubt.proven or not _stops_or_starts(fault, doubt.f)):
+                    doubts.discard(doubt)
 
     def _ended(self, fault: Fault, gone: set[Effect], doubts: set[Doubt]) -> None:
         """What a heal ended on a node."""

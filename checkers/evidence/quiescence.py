@@ -35,7 +35,13 @@ from typing import NamedTuple
 from maxq.checkers.evidence.active_faults import InForce, State, leaves_ways, only_cuts
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import NEVER
-from maxq.histories.fault_facts import AWAIT_RECOVERY, CHANGE_ADDRESS, ELECT_MASTER, LAST_LOOK
+from maxq.histories.fault_facts import (
+    AWAIT_RECOVERY,
+    CHANGE_ADDRESS,
+    ELECT_MASTER,
+    LAST_LOOK,
+    NOBODY,
+)
 from maxq.histories.history import History
 from maxq.histories.observed import AWAIT_LEVEL, JOIN, LEAVE, WIPE
 from maxq.histories.op import Op
@@ -95,6 +101,13 @@ def after_last_heal(history: History) -> Interval:
     return _until_order(_healed(history), history, level)
 
 
+def after_last_change(history: History) -> Interval:
+    """The same, from the last act that did something to somebody: the heals at the end of a run
+    find nobody where all was healed before."""
+    level = max((op.index for op in history.of_f(AWAIT_LEVEL)), default=NEVER)
+    return _until_order(_since_healed(history, idle=False), history, level)
+
+
 def at_rest(history: History) -> Interval:
     """The time from the last disturbance, or the last election by order before replicas are level,
     until the next such election, which changes the SyncStateSet."""
@@ -139,9 +152,11 @@ def _healed(history: History) -> Interval:
     return history.once(_healed, lambda: _since_healed(history))
 
 
-def _since_healed(history: History) -> Interval:
+def _since_healed(history: History, *, idle: bool = True) -> Interval:
+    """From the last disturbance on; `idle`: acts count, too, that found nobody to concern."""
     at, ns, doubt = -1, 0, ""
     acts = [fault for fault in faults(history) if fault.kind != "question"]
+    acts = [act for act in acts if idle or not act.holds or act.nodes != (NOBODY,)]
     last_strike = max((f.begun for f in acts if f.kind == "fault"), default=-1)
     for act in acts:
         at = max(at, act.begun if act.ended is None else act.ended)

@@ -29,7 +29,7 @@ from maxq.checkers.core.elements import node_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import NEVER, replica_sightings
-from maxq.checkers.evidence.quiescence import Interval, after_last_heal, lulls
+from maxq.checkers.evidence.quiescence import Interval, after_last_change, lulls
 from maxq.checkers.evidence.verdicts import Case, Found, power_lost, rule
 from maxq.checkers.locks.locks import ASKING, REQUEST_NS, Asked, asked_of
 from maxq.histories.fault_facts import GONE
@@ -92,7 +92,7 @@ class LockService(KeyedChecker):
     reads = frozenset((*ASKING, RELEASE))
 
     def prepare(self, history: History, context: Context) -> Known:
-        rest = after_last_heal(history)
+        rest = after_last_change(history)
         lease_ns = context.lock_lease_ns + REQUEST_NS
         wait_ns = max(lease_ns, context.recovery_ns)
         since_ns = NEVER if rest.doubt or not _plain(history) else rest.at_ns + wait_ns

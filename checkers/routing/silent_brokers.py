@@ -8,9 +8,10 @@ the latest as long after its end as it lasted, and heartbeats of a broker that i
 among it; so for so long nothing is judged.
 
 - N4: a broker that is killed or held is listed no more, whichever others of its set go on.
-- N12: of a set without its master the route shows the smallest slave that runs, where nothing has
+- N12: of a pair without its master the route shows the smallest slave that runs, where nothing has
   been done to any of its slaves nor to the name server for the recovery bound, and no operator has
-  opened the set meanwhile (327).
+  opened the set meanwhile (327). With controllers no broker is the master by its name, and another
+  one is elected.
 
 Claims: N4, N12 (docs/spec/acting-master.md 8.1).
 """
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.core.promises import MODE, PAIR
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import Sighting, replica_sightings, sightings
 from maxq.checkers.evidence.orders import Orders
@@ -57,6 +59,7 @@ class SilentBrokers:
 def _case(history: History, context: Context) -> Case:
     case = Case(judged=dict.fromkeys(CLAIMS, 0))
     addresses, acts, orders = _addresses(history), faults(history), Orders(history)
+    elected = (context.settings or {}).get(MODE) != PAIR
     said = sightings(history, OBSERVE_ROUTE, RouteView)
     ends = [s.at for s in said]
     reported: set[tuple[str, str, str, Interval]] = set()
@@ -68,7 +71,7 @@ def _case(history: History, context: Context) -> Case:
             for name, nodes in sorted(context.broker_sets.items()):
                 known = {n: addresses[n] for n in nodes if n in addresses}
                 since_ns = time.at_ns - context.recovery_ns
-                still = orders.opened_without(name, nodes[0], s.begun, s.at)
+                still = elected or orders.opened_without(name, nodes[0], s.begun, s.at)
                 still = still or _recently(acts, [s.view.node, *nodes[1:]], since_ns)
                 for claim, found in (
                     *_silent(name, s, known, gone, calm),

@@ -47,6 +47,7 @@ ROUTES_MAX = 64  # topics whose routes are read at once
 PULL_BATCH = 32
 POLLERS = "maxq"  # the consumer group of all who poll
 NOT_WRITABLE, NOT_READABLE = "not-writable", "not-readable"  # by the routes
+SUSPEND_FLAG = 2  # the broker may hold the request
 SUBSCRIPTION_FLAG = 4  # the request brings its own subscription, so no heartbeat is needed
 
 
@@ -92,17 +93,20 @@ class Source(NamedTuple):
         return {BROKER: self.broker, SLAVE: True} if self.slave else {BROKER: self.broker}
 
 
-def pull_of(queue: QueueName, offset: int, *, consumer_group: str, count: int) -> Frame:
-    """The request (11) for so many messages from an offset on, answered without waiting."""
+def pull_of(
+    queue: QueueName, offset: int, *, consumer_group: str, count: int, hold_ms: int = 0
+) -> Frame:
+    """The request (11) for so many messages from an offset on; where there are none it may be held
+    for so long, until some come."""
     header = headers.PullRequest(
         topic=queue.topic,
         consumer_group=consumer_group,
         queue_id=queue.queue_id,
         queue_offset=offset,
         max_msg_nums=count,
-        sys_flag=SUBSCRIPTION_FLAG,
+        sys_flag=SUBSCRIPTION_FLAG | (SUSPEND_FLAG if hold_ms else 0),
         commit_offset=0,
-        suspend_timeout_millis=0,
+        suspend_timeout_millis=hold_ms,
         sub_version=0,
         subscription="*",
         expression_type="TAG",
@@ -294,6 +298,7 @@ class Session:
     ) -> None:
         self.pinned = pinned
         self.send_timeout_s = SEND_TIMEOUT_S
+        self.hold_ms = 0  # of polls
         self._routes = routes
         self._pool = Pool(group, dial=dial, handler=handler, greet=greet)
         self._suggested: dict[QueueName, int] = {}  # broker ids, by the last answers to polls
@@ -391,7 +396,7 @@ class Session:
     async def poll(
         self, queue: QueueName, offset: int, *, of_master: bool = False
     ) -> Polled | Fail:
-        """Read from `offset` on, without waiting. A read that fails took nothing, so any error is
+        """Read from `offset` on; a broker may hold that for `hold_ms`. A read that fails took nothing, so any error is
         `fail`; its `ext` says who was asked, and the code of an answer.
 
         Args:
@@ -407,9 +412,12 @@ class Session:
             self._routes.nudge(queue.topic)
             return Fail(NOT_READABLE)
         asked |= source.ext
-        request = pull_of(queue, offset, consumer_group=POLLERS, count=PULL_BATCH)
+        request = pull_of(
+            queue, offset, consumer_group=POLLERS, count=PULL_BATCH, hold_ms=self.hold_ms
+        )
+        timeout_s = PULL_TIMEOUT_S + self.hold_ms / 1000
         try:
-            answer = await self._pool.call(source.broker, request, timeout_s=PULL_TIMEOUT_S)
+            answer = await self._pool.call(source.broker, request, timeout_s=timeout_s)
             if answer.code not in PULLED:
                 self._routes.nudge(queue.topic)
                 code = {CODE: answer.code}

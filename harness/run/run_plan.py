@@ -99,6 +99,7 @@ def _queue(m: Making) -> Workload:
         retries=m.options.client_retries,
         avoids=m.options.latency_fault_tolerance,
         send_timeout_s=m.options.send_timeout_ns / 1e9 or SEND_TIMEOUT_S,
+        hold_ms=m.options.hold_ns // 1_000_000,
     )
 
 

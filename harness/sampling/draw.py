@@ -74,9 +74,10 @@ TURNS_MS = {
     "transactions": 120, "offsets": 250,
 }  # fmt: skip
 # How long a consumer group is at work, and how long not: one that is not, while its set changes its
-# master, shows what the set knows of it before it commits anew.
+# master, shows what the set knows of it before it commits anew. Of a lock that rivals leave alone it
+# shows who keeps it: they do so in some runs.
 SPELL_MS = (2_000, 40_000)
-SPELLS_OF = "offsets"
+SPELLS_OF = {"offsets": 100, "lock": 50}  # in how many of a hundred runs
 RACES = 40  # of a hundred turns of an applicant
 THREADS = {
     "lock": LOCKERS,
@@ -98,10 +99,12 @@ TRIMS = (2, 8)  # how often logs get old in a run where they do
 # that is away then stays in the set, and retention must wait for it. A log of small messages grows
 # by no file meanwhile.
 TRIMS_IN_FIXED_SET = 50
+HOLD_NS = 1_500_000_000  # of a poll that finds nothing
 AWAY_MS = (500, 5_000)  # twice: until the log is old, and until the member is started
 TRIMMED = ("master", "master", "slave", "sync-state-set-slave", "broker")
 BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
-LONE_PART = 35  # of a hundred: how far into a run a lone fault may begin; others are over at once
+# Of a hundred: how far into a run a lone fault may begin. Some come once more, or are over at once.
+LONE_PART = (35, 60)
 TOPOLOGIES: dict[str, dict[str, int | bool]] = {
     "3c-3r": {},
     "3c-2r": {"replicas": 2},
@@ -109,6 +112,7 @@ TOPOLOGIES: dict[str, dict[str, int | bool]] = {
     "3c-3r-2n": {"namesrvs": 2},
     "3c-3r-2s": {"broker_sets": 2},
     "3e-3r": {"embedded": True},
+    "3c-5r": {"replicas": 5},
     "2r-2s": {"controllers": 0, "broker_sets": 2, "replicas": 2},
     "3r-2s": {"controllers": 0, "broker_sets": 2, "replicas": 3},
     "2r-2s-2n": {"controllers": 0, "broker_sets": 2, "replicas": 2, "namesrvs": 2},
@@ -136,6 +140,7 @@ SWITCHES: dict[tuple[str, str], dict[str, str]] = {
     ("slave-read", "off"): {"broker:slaveReadEnable": "false"},
     ("lock-mode", "loose"): {"broker:lockInStrictMode": "false"},
     ("from-last-file", "on"): {"broker:syncFromLastFile": "true"},
+    ("raft-log", "snapshots"): {"controller:jRaftSnapshotIntervalSecs": "4"},
 }  # fmt: skip
 
 
@@ -285,6 +290,8 @@ def options_of(row: Row) -> dict[str, Any]:
         options["pinned"] = PINNED[row["clients"]]
     if row.get("topics") == "by-sending":  # older rows have no such factor
         options |= {"topics": LATE_TOPICS, "topics_made": "by-sending"}
+    if row.get("pulls") == "held":
+        options["hold_ns"] = HOLD_NS
     if row["learner"] == "on" and _topology(options).replicas >= LEARNING_OF:
         options["learners"] = 1
     return options
@@ -344,7 +351,8 @@ def _calls(
             count += 1
     for workload, every in TURNS_MS.items():
         if workload in row["workload"].split("+") and row["first-load"] != "none":
-            resting = range(THREADS[workload] if workload == SPELLS_OF else 0)
+            rests_at_all = draws.chance(SPELLS_OF.get(workload, 0), "spells", workload)
+            resting = range(THREADS[workload] if rests_at_all else 0)
             rests = {thread: _rests(draws, thread, length) for thread in resting}
             for number, ms in enumerate(range(0, length, every)):
                 due = (ms + draws.below(every, workload, ms)) / 1000
@@ -419,8 +427,7 @@ def _acts(
     stops = row["whole-stop"] != "off" and not lone
     whole = draws.below(max(least, 1), "whole-stop") if stops else -1
     turns = draws.shuffled([k for k in kinds if whole < 0 or k != "whole-stop"] or kinds, "turns")
-    part = (LONE_PART, LONE_PART) if lone else BUSY_PART
-    busy = length * draws.between(*part, "busy") // 100
+    busy = length * draws.between(*(LONE_PART if lone else BUSY_PART), "busy") // 100
     before, at, number = "", 0.0, 0
     while number <= whole or number < least or (number < most and at * 1000 < busy):
         fault = Fault(draws, row, number, before, nodes)

@@ -22,7 +22,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "flush": ("sync", "async"),
     "heartbeat": ("3000", "1500", "6000"),
     "files": ("large", "small"),
-    "topology": ("3c-3r", "3c-2r", "1c-3r", "3c-3r-2n", "3c-3r-2s", "3e-3r"),
+    "topology": ("3c-3r", "3c-2r", "1c-3r", "3c-3r-2n", "3c-3r-2s", "3e-3r", "3c-5r"),
     # What a fail-over does to locks, to offsets, to delayed and to half messages shows only where
     # there are such. Registration wipes stores, after which offsets and deliveries are not judged.
     "workload": (
@@ -54,6 +54,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "clock": ("off", "jump", "drift"),
     "disk": ("off", "slow", "frozen", "full"),
     "link-delay": ("off", "on"),
+    "epochs": ("off", "removed"),
     "learner": ("off", "on"),
     "retention": ("off", "trim"),
     # Switches of RIP-31, RIP-32 and of controllers; the usual value is as the profile has it.
@@ -68,10 +69,12 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "lock-mode": ("as-profile", "loose"),
     "from-last-file": ("off", "on"),
     "topics": ("before", "by-sending"),
+    "raft-log": ("whole", "snapshots"),
+    "pulls": ("short", "held"),
 }
 # Kinds of faults: some are felt alone, the others change what those come to.
 FELT = ("crash", "hang", "cut", "whole-stop")
-KINDS = (*FELT, "move", "order", "clock", "disk", "link-delay")
+KINDS = (*FELT, "move", "order", "clock", "disk", "link-delay", "epochs")
 EVEN = frozenset((
     "workload", "first-load", "payload", "clients", "cut-shape", "cut-clients", "aim", "victims", "durations",
 ))  # fmt: skip

@@ -13,7 +13,7 @@ from maxq.harness.contracts.target import Node
 from maxq.harness.sampling.factors import Row
 from maxq.harness.sampling.lone_faults import LONE, MISSED, MISSED_OF_PAIRS
 from maxq.harness.schedule.format import EVERYBODY, Act, When, Who
-from maxq.histories.fault_facts import RESET_CONNECTIONS
+from maxq.histories.fault_facts import KILL, REMOVE_EPOCHS, RESET_CONNECTIONS
 
 
 class Pace(NamedTuple):
@@ -73,8 +73,11 @@ LINKS = (("master", "controllers"), ("master", "slave"), ("slave", "controllers"
          ("brokers", "namesrvs"), ("master", "controller-leader"),
          ("controller-leader", "controllers"))  # fmt: skip
 LINKS_OF_PAIRS = (("master", "slave"), ("brokers", "namesrvs"), ("master", "namesrvs"))
+# Of connections that are reset: brokers that lost theirs must be listed again.
+RESET = (("brokers", "namesrvs"), ("brokers", "namesrvs"))
 RESETS_ONLY = 50  # of a hundred cuts by resets
 BRIDGED = 25  # of a hundred cuts in two: one node hears both halves
+UNLABELLED = ("master", "master", "slave", "sync-state-set-slave", "broker")
 OVER_AT_ONCE = frozenset(("order", "clock"))  # kinds within which nothing can strike
 # Who goes down together.
 EXTENTS = ("everybody", "brokers", "controllers", "some", "some")
@@ -218,6 +221,8 @@ class Fault:
                 return [self._machine("bump-clock", self._clock()), *self._heals("reset-clock")]
             case "disk":
                 return self._disk()
+            case "epochs":
+                return self._unlabelled()
             case "link-delay":
                 args = {"ms": self._slowness()}
                 return [self._machine("start-delay", args), *self._heals("stop-delay")]
@@ -260,6 +265,16 @@ class Fault:
             acts.append(Act(id=self._id("s"), f="start", when=again, who=Who(of=self._id())))
         return acts
 
+    def _unlabelled(self) -> list[Act]:
+        """Brokers come back without their epoch files, as in the upgrade to 5.1.1."""
+        part = self._draws.choice(UNLABELLED, *self._key("unlabelled"))
+        who = Who(part=part, count=EVERYBODY if part == "broker" else 1)
+        strike = Act(id=self._id(), f=KILL, when=self._when(), who=who)
+        gone = Act(id=self._id("e"), f=REMOVE_EPOCHS, when=When(after=strike.id, at=GAP_MS[0] / 1000),
+                   who=Who(of=strike.id))  # fmt: skip
+        back = When(after=gone.id, at=self._duration("hold") / 1000)
+        return [strike, gone, Act(id=self._id("h"), f="start", when=back, who=Who(of=strike.id))]
+
     def _slowness(self) -> int:
         slower = self._draws.chance(SLOWER, *self._key("slower"))
         return self._draws.log_uniform(*(SLOWER_MS if slower else SLOW_MS), *self._key("slow"))
@@ -295,7 +310,7 @@ class Fault:
         return resets and self._draws.chance(RESETS_ONLY, *self._key("resets only"))
 
     def _reset(self) -> Act:
-        near, far = self._draws.choice(self._links, *self._key("link"))
+        near, far = self._draws.choice((*self._links, *RESET), *self._key("link"))
         who = Who(part="broker" if near == "brokers" else near)
         return Act(id=self._id(), f=RESET_CONNECTIONS, when=self._when(), who=who,
                    args={"from": far})  # fmt: skip

@@ -30,9 +30,10 @@ FAULTS: tuple[dict[str, str], ...] = (
     {"crash": "restart"},
     {"link-delay": "on"},
     {"disk": "full"},
+    {"epochs": "removed"},
 )
 # Whom it strikes: each of these is missed by somebody.
-MISSED = ("master", "master", "master", "slave", "slave", "namesrv", "namesrv",
+MISSED = ("master", "master", "master", "master", "slave", "slave", "namesrv", "namesrv",
           "controller-leader", "controller")  # fmt: skip
 MISSED_OF_PAIRS = tuple(part for part in MISSED if not part.startswith("controller"))
 # What lets it be seen: nothing else changes, somebody always writes, and with two name servers one

@@ -20,6 +20,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     "topology": {
         "3c-3r": "2r-2s", "3c-2r": "2r-2s-plain", "1c-3r": "3r-2s", "3c-3r-2n": "2r-2s-2n",
         "3c-3r-2s": "3r-2s", "3e-3r": "2r-3s-2n",
+        "3c-5r": "3r-2s",
     },
     "workload": {"queue+lock+registration": "queue+ordered+transactions+offsets"},
     # Nobody who ever writes is of use where the first epoch can end before it has a record.
@@ -29,6 +30,8 @@ INSTEAD: dict[str, dict[str, str]] = {
     "learner": {"on": "off"},
     "retention": {"trim": "off"},
     "role-push": {"off": "on"},
+    "epochs": {"removed": "off"},
+    "raft-log": {"snapshots": "whole"},
 }  # fmt: skip
 
 

@@ -167,6 +167,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     topics_made: Made = "before"  # those but the first
     client_retries: Tries = 0  # of the queue's sends; each try is an operation
     send_timeout_ns: LastsNs = 0  # of the queue's sends; 0: as long as any answer may take
+    hold_ns: LastsNs = 0  # how long a broker may hold a poll of the queue that finds nothing
     latency_fault_tolerance: bool = False  # of the queue's senders
     poll_routes_ns: LastsNs = 0  # between two looks at routes; 0: each second, and where in doubt
     constant_latency: bool = False  # in the simulator every packet takes the same time

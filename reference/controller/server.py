@@ -138,6 +138,7 @@ class Controller:
             timing=Timing(
                 election_ns=election_ns, heartbeat_ns=election_ns // HEARTBEATS_IN_ELECTION
             ),
+            snapshot_s=self._config.j_raft_snapshot_interval_secs,
         )
         await raft.load()
         bind, port = self._config.bind_address, rpc.split_address(self._peers[self._me])[1]

@@ -49,6 +49,7 @@ from maxq.reference.wire.codes import RAFT, ResponseCode
 from maxq.reference.wire.frame import Frame
 
 COMPACT_BYTES = 1 << 20  # of log file
+SNAPSHOT_S = 3600.0
 WAIT_S = 5.0
 PROBE_ELECTIONS = 2  # election times after which a connection in use is asked whether it is one
 
@@ -99,6 +100,7 @@ class Raft:
         bounds: what peers can make the node hold, if it shares them with other ports.
         timing: of elections.
         compact_bytes: size of the log file at which a snapshot is taken.
+        snapshot_s: so long after one the next is taken, with whatever is written then (s).
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Raft:
         bounds: Bounds[Connection] | None = None,
         timing: Timing | None = None,
         compact_bytes: int = COMPACT_BYTES,
+        snapshot_s: float = SNAPSHOT_S,
     ) -> None:
         self._host = host
         self._me = me
@@ -122,6 +125,8 @@ class Raft:
         self._pool = Pool(tasks, bounds=bounds, greet=self.greeting)
         self._timing = timing or Timing()
         self._compact_bytes = compact_bytes
+        self._snapshot_s = snapshot_s
+        self._snapshot_at = 0.0  # the loop's time; not before the first log is loaded
         self._name = group
         self._known: dict[Connection, str] = {}  # who speaks, on each connection to this node
         self._storage = Storage(host.disk, folder)
@@ -434,8 +439,13 @@ class Raft:
             batch, self._writes = self._writes, []
             for write in merged(batch):
                 await self._write(write)
-            if self._storage.log_bytes > self._compact_bytes and not self._writes:
+            if self._is_long() and not self._writes:
                 await self._compact()
+
+    def _is_long(self) -> bool:
+        """Whether a snapshot is due, by the size of the log or by the time since the last one."""
+        since_s = asyncio.get_running_loop().time() - self._snapshot_at
+        return self._storage.log_bytes > self._compact_bytes or since_s >= self._snapshot_s
 
     async def _write(self, write: Persist | Restore) -> None:
         if isinstance(write, Restore):
@@ -466,6 +476,7 @@ class Raft:
         term = core.log.term_at(index)
         if term is None or index <= core.log.snapshot_index:
             return
+        self._snapshot_at = asyncio.get_running_loop().time()
         snapshot = Snapshot(index=index, term=term, data=self._machine.snapshot())
         await self._storage.compact(snapshot, core.term, core.vote, core.log)
         self._step(Compacted(index=index))

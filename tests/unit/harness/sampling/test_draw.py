@@ -169,7 +169,6 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
         "change-settings",
         "start-packet-loss",
         "stop-packet-loss",
-        "remove-epochs",
         "wipe-write",
         "add-write",
         "remove-broker",

@@ -9,7 +9,6 @@ from maxq.harness.sampling.lone_faults import FAULTS, LONE, MISSED, lone_values
 from maxq.harness.sampling.pair_factors import pair_row
 from maxq.harness.schedule.format import Act, Schedule
 from maxq.harness.schedule.reductions import family
-from maxq.histories.fault_facts import BUILT_IN
 
 SEEDS = [TURN * n + 1 for n in range(2 * len(FAULTS))]
 
@@ -53,16 +52,14 @@ def test_it_has_peace_before_and_after_it(seed: int, *, pairs: bool) -> None:
     assert row["pace"] == LONE
     assert len({act.f for act in acts}) <= 2, "a cut, or connections that are reset"
     assert all(1000 * act.when.at >= REST_MS[0] for act in acts)
-    lasting = [act for act in acts if BUILT_IN.ended_by(act.f) or len(script.acts) > len(acts)]
-    for act in lasting:
-        first = min((a for a in script.acts if a.id != act.id and family(a) == act.id),
-                    key=lambda a: due[a.id], default=None)  # fmt: skip
-        assert first is None or LASTING_MS[0] <= 1000 * (due[first.id] - due[act.id])
+    for act in acts:
+        healed = [1000 * due[a.id] for a in script.acts if family(a) == act.id and a is not act]
+        assert not healed or max(healed) >= 1000 * due[act.id] + LASTING_MS[0]
     assert 3 * LEASE_MS <= LASTING_MS[0]
 
 
 def test_it_strikes_whoever_is_missed() -> None:
     scripts = [draw(seed, row_of(seed), length_ms=LENGTH_MS[0]) for seed in SEEDS * 4]
     parts = {act.who.part for script in scripts for act in strikes(script)}
-    assert parts - {"", "broker"} <= set(MISSED)
+    assert parts - {"", "broker", "sync-state-set-slave"} <= set(MISSED)
     assert {"master", "slave", "namesrv"} <= parts
