@@ -25,8 +25,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One promise.
 
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
-    it is measured. Of brokers without controllers they must fulfil `in_pairs` instead of `needs`;
-    None: the claim means nothing there. One `of_stores` is measured as well where a broker ran on a
+    it is measured. Of brokers without controllers they must fulfil `in_pairs` instead of `needs`,
+    and in a run that lost power `pairs_after_power` too; None: the claim means nothing there. One `of_stores` is measured as well where a broker ran on a
     copy of another one's store, the last member of a SyncStateSet lost its own, or unclean election
     made an empty broker master (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas`
     where a broker that refused its store got no other one; one `of_controllers` where the stores of
@@ -44,6 +44,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     needs: tuple[Need, ...] = ()
     after_power: tuple[Need, ...] = ()
+    pairs_after_power: tuple[Need, ...] = ()
     in_pairs: tuple[Need, ...] | None = None
     of_stores: bool = False
     of_replicas: bool = False

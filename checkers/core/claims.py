@@ -190,10 +190,12 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S8",
         promise="Two replicas that hold an epoch of equal number and start hold the same bytes in "
-        "it, up to the end of the shorter. (All of a pair's log is one epoch.)",
+        "it, up to the end of the shorter. (All of a pair's log is one epoch: a master that lost "
+        "what a slave has got writes other bytes there.)",
         source=HA,
         of_stores=True,
         in_pairs=(),
+        pairs_after_power=(SYNCED,),
         grounds=(REPLICA_LOG_READ,),
         checker="replicas",
         mutants=(
@@ -594,8 +596,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N12",
-        promise="Once a pair's silent master must have been dropped, routes show the smallest slave "
-        "that runs as master. The set's slaves and the name server must have been "
+        promise="Once a pair's silent master must have been dropped, routes show the smallest "
+        "slave that runs as master. The set's slaves and the name server must have been "
         "undisturbed for the recovery bound.",
         source=ROUTES,
         needs=(ACTS, SHOWS),
@@ -784,5 +786,7 @@ def unmade(claim: str, settings: Mapping[str, str] | None, *, power_lost: bool) 
     known = BY_ID.get(claim)
     if known is None or settings is None:
         return ()
-    needs = known.needs if settings.get(MODE) != PAIR else known.in_pairs or ()
-    return unfulfilled((*needs, *(known.after_power if power_lost else ())), settings)
+    pair = settings.get(MODE) == PAIR
+    needs = known.in_pairs or () if pair else known.needs
+    after = known.after_power + (known.pairs_after_power if pair else ())
+    return unfulfilled((*needs, *(after if power_lost else ())), settings)

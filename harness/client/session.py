@@ -396,8 +396,8 @@ class Session:
     async def poll(
         self, queue: QueueName, offset: int, *, of_master: bool = False
     ) -> Polled | Fail:
-        """Read from `offset` on; a broker may hold that for `hold_ms`. A read that fails took nothing, so any error is
-        `fail`; its `ext` says who was asked, and the code of an answer.
+        """Read from `offset` on; a broker may hold that for `hold_ms`. A read that fails took
+        nothing, so any error is `fail`; its `ext` says who was asked, and the code of an answer.
 
         Args:
             queue: which one.

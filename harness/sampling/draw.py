@@ -74,8 +74,8 @@ TURNS_MS = {
     "transactions": 120, "offsets": 250,
 }  # fmt: skip
 # How long a consumer group is at work, and how long not: one that is not, while its set changes its
-# master, shows what the set knows of it before it commits anew. Of a lock that rivals leave alone it
-# shows who keeps it: they do so in some runs.
+# master, shows what the set knows of it before it commits anew. Rivals for locks rest in some runs:
+# a lock that is left alone shows who keeps it.
 SPELL_MS = (2_000, 40_000)
 SPELLS_OF = {"offsets": 100, "lock": 50}  # in how many of a hundred runs
 RACES = 40  # of a hundred turns of an applicant

@@ -76,10 +76,11 @@ FACTORS: dict[str, tuple[str, ...]] = {
 FELT = ("crash", "hang", "cut", "whole-stop")
 KINDS = (*FELT, "move", "order", "clock", "disk", "link-delay", "epochs")
 EVEN = frozenset((
-    "workload", "first-load", "payload", "clients", "cut-shape", "cut-clients", "aim", "victims", "durations",
+    "workload", "first-load", "payload", "clients", "cut-shape", "cut-clients", "aim", "victims",
+    "durations",
 ))  # fmt: skip
-# Where power or a disk is lost, or a fault is alone, so many of a hundred rows promise to keep what is
-# acknowledged, and have a load that shows it: a loss shows nothing where nothing was promised.
+# Where power or a disk is lost, or a fault is alone, so many of a hundred rows promise to keep what
+# is acknowledged, and have a load that shows it: else a loss shows nothing.
 PROMISING = 80
 PROMISES: dict[str, tuple[str, ...]] = {
     "profile": ("P-SAFE", "P-ALL"), "flush": ("sync",), "from-last-file": ("off",),

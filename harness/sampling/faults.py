@@ -270,8 +270,8 @@ class Fault:
         part = self._draws.choice(UNLABELLED, *self._key("unlabelled"))
         who = Who(part=part, count=EVERYBODY if part == "broker" else 1)
         strike = Act(id=self._id(), f=KILL, when=self._when(), who=who)
-        gone = Act(id=self._id("e"), f=REMOVE_EPOCHS, when=When(after=strike.id, at=GAP_MS[0] / 1000),
-                   who=Who(of=strike.id))  # fmt: skip
+        soon = When(after=strike.id, at=GAP_MS[0] / 1000)
+        gone = Act(id=self._id("e"), f=REMOVE_EPOCHS, when=soon, who=Who(of=strike.id))
         back = When(after=gone.id, at=self._duration("hold") / 1000)
         return [strike, gone, Act(id=self._id("h"), f="start", when=back, who=Who(of=strike.id))]
 

@@ -1,9 +1,9 @@
-"""One run in four has a lone fault: of one kind, longer in effect than three time-outs, and then quiet.
+"""One run in four has a lone fault: of one kind, longer in effect than three time-outs.
 
 Many claims say what holds once something was so for a while: a silent broker is dropped, a silent
 master replaced, a lock that ran out granted. Where one fault follows the other there is never time
-for them. Which fault it is follows from the seed's number alone, in turn, so that some forty seeds
-have them all; a seed means the same whatever was found before.
+for them. Here there is peace before the fault, and after it. Which fault it is follows from the
+seed's number alone, in turn; a seed means the same whatever was found before.
 """
 
 from maxq.harness.contracts.keyed_draws import Keyed

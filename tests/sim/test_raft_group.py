@@ -10,7 +10,7 @@ from maxq.harness.simulation.world import SimHost, SimMachine, World
 from maxq.reference import rpc
 from maxq.reference.node import dispatcher
 from maxq.reference.raft.core import Timing
-from maxq.reference.raft.server import NotLeader, OutcomeUnknown, Raft
+from maxq.reference.raft.server import SNAPSHOT_S, NotLeader, OutcomeUnknown, Raft
 from maxq.reference.wire.codes import RAFT
 
 PORT = 9878
@@ -43,8 +43,17 @@ class Words:
 class Group:
     """Machines of a Raft group, and the process that runs on each now."""
 
-    def __init__(self, world: World, size: int, *, by_name: bool = False) -> None:
+    def __init__(
+        self,
+        world: World,
+        size: int,
+        *,
+        by_name: bool = False,
+        compact_bytes: int = 600,
+        snapshot_s: float = SNAPSHOT_S,
+    ) -> None:
         self.world = world
+        self.compact_bytes, self.snapshot_s = compact_bytes, snapshot_s
         self.machines = {
             f"n{i}": world.add_machine(f"n{i}", f"198.18.0.{16 * (i + 1)}") for i in range(size)
         }
@@ -74,7 +83,8 @@ class Group:
                 machine=words,
                 tasks=group,
                 timing=TIMING,
-                compact_bytes=600,
+                compact_bytes=self.compact_bytes,
+                snapshot_s=self.snapshot_s,
             )
             await raft.load()
             handle = dispatcher({RAFT: raft.handle})
@@ -201,6 +211,23 @@ def test_a_wiped_node_catches_up_from_the_snapshot_and_can_lead() -> None:
             group.start(victim)
             await until(lambda: len(group.rafts) == 3 and group.everywhere(said))
         assert group.leader() == wiped
+
+    world.run(world.add_machine("client", "198.18.0.2"), main)
+    world.close()
+
+
+def test_a_snapshot_is_taken_each_so_many_seconds_however_short_the_log_is() -> None:
+    world = World(8)
+
+    async def main(host: SimHost) -> None:
+        group = Group(world, 3, compact_bytes=1 << 20, snapshot_s=2.0)
+        for word in range(2):
+            await say(group, b"word %d" % word)
+        await asyncio.sleep(2.5)
+        before = [raft.core.log.snapshot_index for raft in group.rafts.values()]
+        await say(group, b"after two seconds")
+        await until(lambda: all(raft.core.log.snapshot_index > max(before)
+                                for raft in group.rafts.values()))  # fmt: skip
 
     world.run(world.add_machine("client", "198.18.0.2"), main)
     world.close()

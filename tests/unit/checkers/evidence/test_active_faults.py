@@ -52,3 +52,34 @@ def test_a_wrong_clock_impairs_who_goes_by_it_until_it_is_right(by_wall_clock: b
         seen.append(force.state.doubtful)
     assert not force.lost
     assert seen == [frozenset({"b0-0"} if by_wall_clock else ()), frozenset()]
+
+
+@pytest.mark.parametrize(
+    ("holds", "strike", "doubtful"),
+    [(True, {"full": True}, False), (False, {"full": True}, True), (True, {"sync_ms": 900}, False)],
+)
+def test_a_node_that_its_disk_may_have_ended_is_sound_once_all_processes_were_seen_to_run(
+    *, holds: bool, strike: dict[str, object], doubtful: bool
+) -> None:
+    r, force = Recorder(), InForce()
+    r.begin(NEMESIS, "start-disk-fault", "d", args=strike)
+    r.end("info", NEMESIS, "start-disk-fault", {"b0-0": {"holds": True}})
+    r.begin(NEMESIS, "stop-disk-fault", "d")
+    r.end("info", NEMESIS, "stop-disk-fault", {"b0-0": {"holds": True}})
+    r.begin(NEMESIS, "await-recovery", None)
+    r.end("info", NEMESIS, "await-recovery", {"cluster": {"holds": holds, "crashed": {}}})
+    for fault in faults(r.history):
+        force.take(fault)
+    assert force.state.doubtful == ({"b0-0"} if doubtful else frozenset())
+
+
+def test_and_so_is_one_whose_start_was_not_proven_at_once() -> None:
+    r, force, seen = Recorder(), InForce(), []
+    for f, of, holds in (("kill", "b0-0", True), ("start", "b0-0", False),
+                         ("await-recovery", "cluster", True)):  # fmt: skip
+        r.begin(NEMESIS, f, None)
+        r.end("info", NEMESIS, f, {of: {"holds": holds, "crashed": {}}})
+    for fault in faults(r.history):
+        force.take(fault)
+        seen.append(force.state.doubtful)
+    assert seen == [frozenset(), {"b0-0"}, frozenset()]

@@ -49,6 +49,15 @@ def test_nor_soon_after_a_broker_was_started() -> None:
     assert found(r) == ["L8/expired-lock-kept"]
 
 
+def test_heals_at_the_end_that_find_nobody_change_nothing() -> None:
+    r = Asked()
+    r.act(10, "kill", "b0-1")
+    r.act(15, "start", "b0-1")
+    r.act(30, "start", "nobody")
+    r.asks(36, 2, granted=False)
+    assert found(r) == ["L8/expired-lock-kept"]
+
+
 @pytest.mark.parametrize("f", ["power-loss", "start-partition", "bump-clock", "slow-disk"])
 def test_nor_in_a_run_that_may_have_left_dead_connections_or_other_clocks(f: str) -> None:
     r = Asked()

@@ -1,5 +1,6 @@
 """Silent brokers: who is still listed, and who is shown for a master that is gone."""
 
+import msgspec
 import pytest
 from history_recorder import SECOND_NS
 from route_histories import ACTING, BOTH, READ, SLAVE, SLAVES, Routed, silent_listed, wrong_shown
@@ -81,6 +82,13 @@ def test_the_smallest_slave_that_runs_is_shown() -> None:
     [found] = judge(r).anomalies
     assert (found.signature, found.ops[-1]) == ("N12/other-slave-shown", 13)
     assert found.detail == {"set": "b0", "node": "b0-1", "namesrv": "n0", "listed": "b0-2:1"}
+
+
+def test_with_controllers_the_route_shows_whom_they_elected() -> None:
+    settings = {**(CONTEXT.settings or {}), "broker:enableControllerMode": "true"}
+    context = msgspec.structs.replace(CONTEXT, settings=settings)
+    verdict = SilentBrokers().check(wrong_shown().history, context)
+    assert (verdict.anomalies, verdict.of("no occasion")) == ((), ("N12",))
 
 
 @pytest.mark.parametrize("f", ["pause", "resume", "restart"])

@@ -277,6 +277,18 @@ def test_found_messages_come_with_their_offsets() -> None:
     assert (asked["queueOffset"], asked["suspendTimeoutMillis"]) == ("0", "0")
 
 
+def test_a_broker_may_hold_a_poll_and_is_waited_for_so_much_longer() -> None:
+    async def main(session: Session, routes: RouteBook) -> Polled | Fail:
+        session.hold_ms = 1500
+        return await session.poll(QUEUE, 0)
+
+    cluster = Cluster(pull_answers(0, 0, 0))
+    assert isinstance(cluster.run(main), Polled)
+    [request] = cluster.broker.of_code(RequestCode.PULL_MESSAGE)
+    asked = request.ext or {}
+    assert (asked["sysFlag"], asked["suspendTimeoutMillis"]) == ("6", "1500")
+
+
 @pytest.mark.parametrize(("code", "next_offset"), [(19, 7), (20, 6), (21, 3)])
 def test_nothing_found_is_an_empty_poll_that_says_where_to_go_on(
     code: int, next_offset: int
