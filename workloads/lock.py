@@ -10,8 +10,9 @@ that decide alone are soon found out. Operations (`maxq.histories.observed`):
     release  key    ok: given back
 
 A process is one client, so a new process competes with what its predecessor may still hold.
-At the end each lock is handed over once: one client acquires it, another one tries to, the first
-gives it back, and the other one gets it. Claims: L1, L2.
+At the end nobody asks for longer than a lease, so that a lock which is refused then is kept by
+nobody. Then each lock is handed over once: one client acquires it, another one tries to, the first
+gives it back, and a while later the other one gets it. Claims: L1, L2, L8, L9.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Ok, Outcome
-from maxq.harness.generators import each_thread, reserve, time_limit
+from maxq.harness.generators import each_thread, phases, reserve, sleep, time_limit
 from maxq.histories.observed import ACQUIRE, RELEASE, RENEW
 from maxq.histories.op import Op, Process
 
@@ -36,6 +37,9 @@ RENEWALS = 5  # a holder renews fewer times than this
 RENEW_GAP_NS = 1_000_000_000
 TRY_GAP_NS = 400_000_000  # between attempts, at the most
 SILENT_SHARE = 0.25  # of the holders, who never give back
+# How long after a release it is asked for, and before the first, beyond a lease: a request may wait
+# for a broker's quorum so long.
+AFTER_RELEASE_NS = 2_500_000_000
 HAND_OVER_LEASES = 3  # that the last hand-over may take: of a holder before, of one of its own
 
 
@@ -102,7 +106,8 @@ class HandOver(msgspec.Struct, frozen=True):
         if until_ok and event.type != "ok":  # a lease may have to run out first
             return HandOver(self.keys, self.step, event.time + TRY_GAP_NS)
         if self.step + 1 < len(STEPS):
-            return HandOver(self.keys, self.step + 1, event.time)
+            gap_ns = AFTER_RELEASE_NS if event.f == RELEASE else 0
+            return HandOver(self.keys, self.step + 1, event.time + gap_ns)
         return HandOver(self.keys[1:], 0, event.time)
 
 
@@ -167,11 +172,14 @@ def lock_workload(
 
     pairs = [tuple(range(len(keys)))[n :: clients // 2] for n in range(clients // 2)]
     hand_over = reserve(*((2, HandOver(pair)) for pair in pairs))
+    lease_ns = lease_ms * 1_000_000
     return Workload(
         name="lock",
         threads=clients,
         generator=each_thread(Rival(len(keys))),
-        final_generator=time_limit(HAND_OVER_LEASES * lease_ms * 1_000_000, hand_over),
+        final_generator=phases(
+            sleep(lease_ns + AFTER_RELEASE_NS), time_limit(HAND_OVER_LEASES * lease_ns, hand_over)
+        ),
         client=client,
         topics={},
         groups=(CONSUMER_GROUP,),

@@ -50,7 +50,7 @@ from maxq.harness.schedule.options import (
     TRANSACTIONS,
 )
 from maxq.harness.schedule.shares import FLOOD, READ_LATE
-from maxq.histories.fault_facts import KILL, TRIM
+from maxq.histories.fault_facts import KILL, RESET_CONNECTIONS, TRIM
 from maxq.nemeses.catalogue import registered
 from maxq.nemeses.kind import Drawing
 
@@ -100,6 +100,7 @@ TRIMS = (2, 8)  # how often logs get old in a run where they do
 # by no file meanwhile.
 TRIMS_IN_FIXED_SET = 50
 HOLD_NS = 1_500_000_000  # of a poll that finds nothing
+LATE_MS = 24_000  # before the end: a broker registers again each 10 s, and looks for who answers
 AWAY_MS = (500, 5_000)  # twice: until the log is old, and until the member is started
 TRIMMED = ("master", "master", "slave", "sync-state-set-slave", "broker")
 BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
@@ -205,6 +206,7 @@ def draw(
         acts=(
             *_acts(draws, row, length, nodes, bounds),
             *_trims(draws, row, length, in_fixed_set=not bounds.in_turn),
+            *(() if bounds.in_turn else _late_reset(row, length)),
             *_beside(seed, nodes, length, beside),
         ),
     )
@@ -254,6 +256,13 @@ def _in_fixed_set(draws: Keyed, number: int, when: When) -> Iterator[Act]:
     yield Act(id=f"t{number}", f=TRIM, when=after("kill"), who=master)
     yield Act(id=f"t{number}.start", f="start", when=after(""), who=Who(of=f"t{number}.kill"))
     yield Act(id=f"t{number}.heal", f="stop-partition", when=after("start"), who=master)
+
+
+def _late_reset(row: Row, length: int) -> Iterator[Act]:
+    """Where connections are reset some are so late that it is seen who is listed again."""
+    if row["cut"] != "off" and row["cut-packets"] == "reset":
+        yield Act(id="late", f=RESET_CONNECTIONS, when=When(at=max(length - LATE_MS, 0) / 1000),
+                  who=Who(part="broker"), args={"from": "namesrvs"})  # fmt: skip
 
 
 def _beside(seed: int, nodes: Sequence[Node], length: int, asked: Collection[str]) -> Iterator[Act]:

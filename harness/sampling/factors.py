@@ -26,9 +26,9 @@ FACTORS: dict[str, tuple[str, ...]] = {
     # What a fail-over does to locks, to offsets, to delayed and to half messages shows only where
     # there are such. Registration wipes stores, after which offsets and deliveries are not judged.
     "workload": (
-        "queue+lock+offsets",
+        "queue+lock+offsets+delayed",
         "queue+lock+ordered+delayed",
-        "queue+lock+transactions",
+        "queue+lock+transactions+offsets",
         "queue+delayed+delayed-alone+transactions+offsets",
         "queue+lock+registration",
     ),

@@ -22,7 +22,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "3c-3r-2s": "3r-2s", "3e-3r": "2r-3s-2n",
         "3c-5r": "3r-2s",
     },
-    "workload": {"queue+lock+registration": "queue+ordered+transactions+offsets"},
+    "workload": {"queue+lock+registration": "queue+ordered+delayed+transactions+offsets"},
     # Nobody who ever writes is of use where the first epoch can end before it has a record.
     "first-load": {"none": "trickle"},
     "order": {"on": "off"},

@@ -23,6 +23,7 @@ from maxq.reference.rpc import ConnectionLost, NotSent
 from maxq.reference.wire.bodies import LockResponse, MessageQueue
 from maxq.reference.wire.frame import Frame
 from maxq.workloads.lock import (
+    AFTER_RELEASE_NS,
     CONSUMER_GROUP,
     QUEUES,
     RENEW_GAP_NS,
@@ -234,6 +235,8 @@ def told(seen: Simulated) -> list[tuple[Any, str]]:
 def test_each_lock_goes_from_one_client_to_another() -> None:
     seen = handed_over()
     assert told(seen) == STORY * 2
+    asked = [op.time for op in seen.invocations[2:4]]
+    assert asked[1] - asked[0] == AFTER_RELEASE_NS + MS_NS, "long enough for any broker to know"
     assert [op.value for op in seen.invocations] == [0] * 5 + [1] * 5
 
 
@@ -280,6 +283,7 @@ def test_the_locks_are_dealt_out_to_pairs_of_clients(threads: int) -> None:
     none: Any = None
     made = lock_workload(view, none, clients=threads, seed=1, lease_ms=10_000)
     seen = simulate(made.final_generator, concurrency=threads, complete=after(MS_NS))
+    assert seen.invocations[0].time == 10 * SECOND_NS + AFTER_RELEASE_NS, "nobody has any by then"
     by_key: dict[Any, list[Any]] = {}
     for op in seen.invocations:
         by_key.setdefault(op.value, []).append((op.process, op.f))

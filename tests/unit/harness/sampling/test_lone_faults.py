@@ -22,7 +22,7 @@ def times(script: Schedule) -> dict[str, float]:
 
 
 def strikes(script: Schedule) -> list[Act]:
-    return [act for act in script.acts if family(act) == act.id]
+    return [act for act in script.acts if family(act) == act.id != "late"]
 
 
 def test_which_fault_it_is_follows_from_the_number_of_the_seed() -> None:
