@@ -179,7 +179,7 @@ def draw(
     bounds = bounds or Bounds()
     draws = Keyed(f"schedule/{seed}")
     length = length_ms or draws.between(*LENGTH_MS, "length")
-    row = _flooded(row) if FLOOD in also else row
+    row = _read_in_time(row) if FLOOD in also or row["retention"] == "trim" else row
     options = options_of(row)
     more = [name for name in dict.fromkeys(also) if name not in options["workload"]]
     options["workload"] = [*options["workload"], *more]
@@ -212,8 +212,9 @@ def draw(
     )
 
 
-def _flooded(row: Row) -> Row:
-    """The same, without the workloads whose messages a flood may have deleted."""
+def _read_in_time(row: Row) -> Row:
+    """The same, without the workloads whose messages may be deleted before anybody reads them, by a
+    flood or as they are old."""
     left = [name for name in row["workload"].split("+") if name not in READ_LATE]
     return {**row, "workload": "+".join(left) or "queue"}
 

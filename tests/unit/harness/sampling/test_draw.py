@@ -54,6 +54,7 @@ from maxq.harness.schedule.format import EVENTS as KNOWN_EVENTS
 from maxq.harness.schedule.format import EVERYBODY, Act, Schedule, decode, encode
 from maxq.harness.schedule.perform import queue_calls
 from maxq.harness.schedule.reductions import family
+from maxq.harness.schedule.shares import READ_LATE
 from maxq.histories.fault_facts import TAMPERS, TRIM
 from maxq.nemeses.catalogue import LAST_REJOINED, LAST_VICTIM, acts
 from maxq.nemeses.peers import GROUPS
@@ -571,6 +572,13 @@ def test_logs_get_old_also_while_a_member_that_is_away_stays_in_the_set() -> Non
     assert alone
     assert in_fixed_set
     assert not any(act.f == TRIM for act in drawn(1, retention="off").acts)
+
+
+def test_where_logs_get_old_nobody_waits_for_messages_that_are_read_late() -> None:
+    for workload in FACTORS["workload"]:
+        options = drawn(1, retention="trim", workload=workload).header.options
+        assert not set(options["workload"]) & set(READ_LATE)
+        assert "queue" in options["workload"]
 
 
 def test_each_switch_is_turned_both_ways_and_is_known_to_promises() -> None:
