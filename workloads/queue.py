@@ -273,11 +273,9 @@ def queue_workload(
     """Make the workload.
 
     Args:
-        cluster: where it runs.
-        routes: where its queues live.
-        group: the run's tasks.
+        cluster, routes, group: where it runs, where its queues live, the run's tasks.
         concurrency: client threads; a third of them, but at least one, read.
-        drain_ns_max: how long the final read may take, and `DRAIN_TOPIC_NS` for each later topic.
+        drain_ns_max: of the final read, without `DRAIN_TOPIC_NS` for each later topic.
         wall_ms: the harness's wall clock, for message time stamps.
         topics: that there are, and when they are made.
         pinned: so many threads (`pinned_threads`) stay with one broker, another one each.
@@ -296,10 +294,9 @@ def queue_workload(
     def client(thread: int) -> Client:
         pin = partial(_replica, cluster, thread) if thread in stay else None
         session = Session(routes, cluster.dial, group, pinned=pin)
+        session.hold_ms, session.send_timeout_s = hold_ms, send_timeout_s
         if thread < readers:
-            session.hold_ms = hold_ms
             return Reader(session, keys, late)
-        session.send_timeout_s = send_timeout_s
         made = topics.made == "during"
         maker = TopicMaker(cluster, routes, group, keys, topics.attributes) if made else None
         return Writer(session, keys, wall_ms, maker, late)
