@@ -27,6 +27,11 @@ MARKS = st.none() | st.sampled_from(["1", "2", "3"])
 BROKERS = range(3)
 
 
+def last(marks: tuple[str | None, str | None]) -> str:
+    """Two marks as a broker names them."""
+    return f"{marks[0] or ''}/{marks[1]}"
+
+
 class TableMachine(RuleBasedStateMachine):
     """A table beside the list of all grants that were not ended."""
 
@@ -34,8 +39,10 @@ class TableMachine(RuleBasedStateMachine):
     def begin(self, closed: int) -> None:
         self.now, self.closed = 0, closed
         self.table = LockTable(LEASE, closed)
-        # queue -> (client, last renewal, the attempt that made it, the last attempt)
-        self.twin: dict[MessageQueue, tuple[str, int, str | None, str | None]] = {}
+        # queue -> (client, last renewal, the attempt that made it, the last two attempts)
+        self.twin: dict[
+            MessageQueue, tuple[str, int, str | None, tuple[str | None, str | None]]
+        ] = {}
 
     def owner(self, queue: MessageQueue) -> str | None:
         held = self.twin.get(queue)
@@ -51,7 +58,8 @@ class TableMachine(RuleBasedStateMachine):
         wanted = () if self.now < self.closed else tuple(free)
         for queue in wanted:
             renews = self.owner(queue) == client
-            self.twin[queue] = (client, self.now, None if renews else mark, mark)
+            before = self.twin[queue][3][1] if renews else None
+            self.twin[queue] = (client, self.now, None if renews else mark, (before, mark))
         assert self.table.lock(self.now, GROUP, client, queues, attempt=mark) == wanted
 
     @rule(client=CLIENTS, queues=SOME)
@@ -64,10 +72,14 @@ class TableMachine(RuleBasedStateMachine):
         self.table.undo(GROUP, client, queues, mark)
         self._end([q for q in queues if (h := self.twin.get(q)) and (h[0], h[2]) == (client, mark)])
 
-    @rule(client=CLIENTS, queues=SOME, mark=st.sampled_from(["1", "2", "3"]))
-    def releases(self, client: str, queues: list[MessageQueue], mark: str) -> None:
-        self.table.release(GROUP, client, queues, mark)
-        self._end([q for q in queues if (h := self.twin.get(q)) and (h[0], h[3]) == (client, mark)])
+    @rule(client=CLIENTS, queues=SOME, before=st.sampled_from([None, "1", "2"]),
+          mark=st.sampled_from(["1", "2", "3"]))  # fmt: skip
+    def releases(
+        self, client: str, queues: list[MessageQueue], before: str | None, mark: str
+    ) -> None:
+        self.table.release(GROUP, client, queues, last((before, mark)))
+        ended = (client, (before, mark))
+        self._end([q for q in queues if (h := self.twin.get(q)) and (h[0], h[3]) == ended])
 
     def _end(self, queues: list[MessageQueue]) -> None:
         for queue in queues:
@@ -82,8 +94,8 @@ class TableMachine(RuleBasedStateMachine):
         found: dict[str, tuple[MessageQueue, ...]] = {}
         for queue in queues:
             held = self.twin.get(queue)
-            if held is not None and held[0] == client and held[3] is not None:
-                found[held[3]] = (*found.get(held[3], ()), queue)
+            if held is not None and held[0] == client and held[3][1] is not None:
+                found[last(held[3])] = (*found.get(last(held[3]), ()), queue)
         got = self.table.marks(GROUP, client, queues)
         live = {q for q in queues if self.owner(q) == client}
         for mark, theirs in found.items():  # what has run out may be forgotten

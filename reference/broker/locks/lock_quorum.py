@@ -38,7 +38,7 @@ from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
 
 ATTEMPT = "maxqAttempt"
-LEASE = "maxqLease"  # of an unlock that is passed on: the last attempt that it ends
+LEASE = "maxqLease"  # of an unlock that is passed on: the last two attempts that it ends
 PEER_TIMEOUT_S = 0.8  # Java clients wait one second for the answer
 
 

@@ -12,7 +12,9 @@ of an older quorum, and its owner may still consume. So a lease remembers the at
 and forgets it when it is renewed; `undo` removes what still bears the attempt's mark.
 
 An unlock that is passed on to other brokers may come late, when the client holds the queue again.
-It names the last attempt that it ends, and `release` spares what a later one has renewed.
+It names the last two attempts that it ends, and `release` spares what another one has renewed. One
+name would not do: the last attempt itself may come late, just before its unlock, and renew a lease
+of a later quorum (a cut holds both back for ten seconds, and lets them through together).
 
 Source: RocketMQ ``RebalanceLockManager``, ``AdminBrokerProcessor.lockBatchMQ``; claims L1 to L9.
 """
@@ -33,6 +35,12 @@ class Lease:
     renewed_ns: int
     attempt: str | None  # that made it; None once renewed
     mark: str | None  # of the last attempt that made or renewed it
+    before: str | None = None  # the mark before that one
+
+    @property
+    def last(self) -> str:
+        """The last two marks."""
+        return f"{self.before or ''}/{self.mark}"
 
 
 @dataclass(slots=True)
@@ -70,7 +78,8 @@ class LockTable:
         if held is not None and live:
             if held.client_id != client_id:
                 return False
-            held.renewed_ns, held.attempt, held.mark = now_ns, None, attempt
+            held.renewed_ns, held.attempt = now_ns, None
+            held.before, held.mark = held.mark, attempt
             return True
         if held is None and len(self._leases) >= LEASES_MAX:
             return False
@@ -87,20 +96,22 @@ class LockTable:
     def marks(
         self, group: str, client_id: str, queues: Iterable[MessageQueue]
     ) -> dict[str, tuple[MessageQueue, ...]]:
-        """A client's own leases of these queues, by the attempt that made or renewed them last."""
+        """A client's own leases of these queues, by the last two attempts that made or renewed
+        them."""
         found: dict[str, tuple[MessageQueue, ...]] = {}
         for queue in queues:
             held = self._leases.get((group, queue))
             if held is not None and held.client_id == client_id and held.mark is not None:
-                found[held.mark] = (*found.get(held.mark, ()), queue)
+                found[held.last] = (*found.get(held.last, ()), queue)
         return found
 
     def release(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], mark: str
     ) -> None:
-        """End a client's leases that no attempt has renewed since `mark`."""
+        """End a client's leases that no attempt but those of `mark`, the last two of `marks`, has
+        renewed."""
         same = [q for q in queues if (held := self._leases.get((group, q)))
-                and held.mark == mark]  # fmt: skip
+                and held.last == mark]  # fmt: skip
         self.unlock(group, client_id, same)
 
     def undo(

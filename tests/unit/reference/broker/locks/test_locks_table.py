@@ -68,12 +68,26 @@ def test_a_release_spares_what_was_renewed_since() -> None:
     table = LockTable(LEASE)
     table.lock(0, "g", "A", Q, attempt="one")
     table.lock(1, "g", "A", Q[:1], attempt="two")
-    assert table.marks("g", "A", Q) == {"two": Q[:1], "one": Q[1:]}
+    assert table.marks("g", "A", Q) == {"one/two": Q[:1], "/one": Q[1:]}
     assert table.marks("g", "B", Q) == {}
-    table.release("g", "A", Q, "one")
+    table.release("g", "A", Q, "/one")
     assert [table.owner(1, "g", q) for q in Q] == ["A", None, None]
-    table.release("g", "B", Q, "two")
+    table.release("g", "B", Q, "one/two")
     assert table.owner(1, "g", Q[0]) == "A"
+    table.release("g", "A", Q, "one/two")
+    assert table.owner(1, "g", Q[0]) is None
+
+
+def test_an_attempt_that_comes_late_together_with_its_unlock_ends_no_later_quorum() -> None:
+    """L1: a cut held both back; the client has given the lock back and got it again since."""
+    held_back = LockTable(LEASE)
+    held_back.lock(0, "g", "A", Q[:1], attempt="old")
+    [old] = held_back.marks("g", "A", Q[:1])
+    table = LockTable(LEASE)
+    table.lock(1, "g", "A", Q[:1], attempt="new")
+    table.lock(2, "g", "A", Q[:1], attempt="old")
+    table.release("g", "A", Q[:1], old)
+    assert table.owner(2, "g", Q[0]) == "A"
 
 
 def test_expired_leases_are_forgotten_and_their_number_is_bounded() -> None:
