@@ -26,4 +26,6 @@ def outermost(rows: Rows, chosen: Ints, piece: int, later: Collection[str]) -> I
         mine = np.flatnonzero(first // piece == key)
         kept += [mine[np.argmin(first[mine])], mine[np.argmax(rows.index[chosen[mine]])]]
         kept += mine[~sure[mine]][:1].tolist()
+        for kind in sorted(later):  # each may say something of its own
+            kept += mine[rows.is_of(chosen[mine], kind)][:1].tolist()
     return chosen[np.unique(np.array(kept, np.int64))]

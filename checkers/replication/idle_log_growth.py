@@ -18,6 +18,7 @@ from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.history import History
 from maxq.histories.observed import (
     END_TRANSACTION,
+    READ_TRANSACTIONS,
     SEND_DELAYED,
     SEND_DELAYED_ALONE,
     SEND_FLOOD,
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
-# Of which brokers write more, at any time: what was delayed, and what becomes of half messages.
-LATER = frozenset((SEND_DELAYED, SEND_DELAYED_ALONE, SEND_HALF, END_TRANSACTION))
+# Of which brokers write more, at any time: what was delayed, and what becomes of half messages. Who
+# reads transactions is ready for them: with its half message of the set-up, which brokers ask about
+# again and again, and write anew each time.
+LATER = frozenset((SEND_DELAYED, SEND_DELAYED_ALONE, SEND_HALF, END_TRANSACTION, READ_TRANSACTIONS))
 WRITES = LATER.union(("send", "txn", SEND_ORDERED, SEND_FLOOD))
 PIECE = 1 << 16  # indices whose sends are looked at together
 Epoch = tuple[str, int, int]  # set, epoch, start
@@ -64,7 +67,8 @@ class Idle(KeyedChecker):
         if op.type != "invoke" or event.open:
             first = op.index if begun is None else begun.index
             sure = op.type in ("ok", "fail") and op.f not in LATER
-            yield first // PIECE, Written(first, op.index if sure else NEVER)
+            begin = 0 if op.f == READ_TRANSACTIONS else first
+            yield first // PIECE, Written(begin, op.index if sure else NEVER)
 
     def judge(self, key: int, rows: Sequence[Written], known: None, more: object = None) -> Written:
         return _from_to(rows)
