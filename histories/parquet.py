@@ -7,7 +7,7 @@ without our version. What they wrote is cast to ours as it is read.
 """
 
 import filecmp
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table
 
-ROW_GROUP_ROWS = PIECE_ROWS = 131_072  # of older files a group has a million
+ROW_GROUP_ROWS = 131_072  # of older files a group has a million
+PIECE_ROWS = 32_768  # that are read together: some are of hundred messages each
 ZSTD_LEVEL = 3
 SHARED = "maxq.dataset"  # who reads a file with this by itself might mix the runs that share it
 ROWS_FREE = 1_000_000  # that a file may hold; of more, each takes a byte at least
@@ -197,10 +198,14 @@ def _coded(file: File, names: Sequence[str], pieces: Sequence[int]) -> Iterator[
             own = [n for n in range(count) if first + n in pieces]
             first += count
             if own:
-                cast = [_cast(batch, wanted) for batch in _batches(opened, [group])]
-                table = pa.Table.from_batches(cast).unify_dictionaries().combine_chunks()
-                cut = table.to_batches(max_chunksize=PIECE_ROWS)
-                yield from (cut[n] for n in own)
+                cast = (_cast(batch, wanted) for batch in _batches(opened, [group]))
+                yield from map(_cut(cast).__getitem__, own)  # nothing is kept of one that was read
+
+
+def _cut(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The pieces of a row group."""
+    table = pa.Table.from_batches([*batches]).unify_dictionaries().combine_chunks()
+    return table.to_batches(max_chunksize=PIECE_ROWS)
 
 
 def run_id_of(table: Path | Files) -> str:

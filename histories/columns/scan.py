@@ -9,6 +9,7 @@ digits.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ _WORDS_MAX = 4  # of eight bytes: the longest string between two numbers
 _SLOT_BITS = 10
 _SLOTS, _FACTORS = 1 << _SLOT_BITS, 100
 DIGITS_MAX = 18  # always fit 64 bits
+_SLICE = 1 << 22  # bytes that are looked at together
 FRONT = 24  # bytes that may be read before a text
 _ZERO, _ZEROS = np.uint8(ord("0")), np.uint64(0x3030303030303030)
 _PAIRS = np.uint64(0x000000FF000000FF)
@@ -108,7 +110,28 @@ class Numbers(NamedTuple):
 
 
 def scan(texts: pa.StringArray, grammar: Grammar) -> Numbers:
-    """Cut every text into numbers; a null is foreign."""
+    """Cut every text into numbers; a null is foreign. Few at a time where they are long, as each
+    byte takes many more while it is looked at."""
+    bounds = bytes_of(texts)[1]
+    cuts = np.arange(_SLICE, bounds[-1], _SLICE)
+    begins = [0, *distinct(np.searchsorted(bounds, cuts, "right") - 1).tolist(), len(texts)]
+    parts = [
+        _scanned(texts[begin:end], grammar, begin)
+        for begin, end in pairwise(begins) if end > begin
+    ]  # fmt: skip
+    return _joined(parts) if parts else _scanned(texts, grammar, 0)
+
+
+def _joined(parts: Sequence[Numbers]) -> Numbers:
+    if len(parts) == 1:
+        return parts[0]
+    whole = [np.concatenate(of_all) for of_all in zip(*parts, strict=True)]
+    counts = np.concatenate([np.diff(part.first) for part in parts])
+    return Numbers(*whole)._replace(first=np.concatenate([[0], np.cumsum(counts)]))
+
+
+def _scanned(texts: pa.StringArray, grammar: Grammar, begin: int) -> Numbers:
+    """Some texts, of which the first has this number."""
     count = len(texts)
     data, bounds = bytes_of(texts)
     digit = (data - _ZERO) < 10
@@ -128,7 +151,7 @@ def scan(texts: pa.StringArray, grammar: Grammar) -> Numbers:
     kept = plain[row]
     per_row = np.where(plain, np.diff(first), 0)
     return Numbers(
-        row=row[kept],
+        row=row[kept] + begin,
         value=value[kept],
         role=role[kept],
         first=np.concatenate([np.zeros(1, np.int64), np.cumsum(per_row)]),

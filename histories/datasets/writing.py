@@ -27,7 +27,7 @@ from maxq.histories.datasets.manifest import (
     write_manifest,
 )
 from maxq.histories.op import HistoryError
-from maxq.histories.parquet import PIECE_ROWS, open_table
+from maxq.histories.parquet import ROW_GROUP_ROWS, open_table
 from maxq.histories.store import beside, put_in_place, write_whole
 from maxq.histories.tables import EVENTS
 from maxq.histories.text import NOT_JSON
@@ -109,10 +109,10 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         fit = max(1, len(batch) * GROUP_BYTES // max(batch.nbytes, 1))
         at = 0
         while at < len(batch):
-            if rows >= PIECE_ROWS or size >= GROUP_BYTES:
+            if rows >= ROW_GROUP_ROWS or size >= GROUP_BYTES:
                 yield pa.Table.from_batches(held)
                 held, rows, size = [], 0, 0
-            held.append(batch.slice(at, min(fit, PIECE_ROWS - rows)))
+            held.append(batch.slice(at, min(fit, ROW_GROUP_ROWS - rows)))
             at += len(held[-1])
             rows += len(held[-1])
             size += held[-1].nbytes

@@ -23,7 +23,7 @@ from maxq.histories.lines.batches import ROWS
 from maxq.histories.lines.spool import Spool
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.parquet import (
-    PIECE_ROWS,
+    ROW_GROUP_ROWS,
     Damage,
     Files,
     files_of,
@@ -191,10 +191,10 @@ def _sorted(batches: Iterator[pa.RecordBatch], order: Order) -> Iterator[pa.Reco
             each.end()
             table = pa.Table.from_batches(each.batches(), ROWS)
             table = table.take(pc.sort_indices(table["index"])).combine_chunks()
-            yield from table.to_batches(max_chunksize=PIECE_ROWS)
+            yield from table.to_batches(max_chunksize=ROW_GROUP_ROWS)
 
 
 def _bounds(sample: Ints) -> Ints:
-    """Where ranges of about `PIECE_ROWS` indices end, or of more if they were too many."""
-    step = max(PIECE_ROWS // SAMPLED, -(-len(sample) // RANGES_MAX))
+    """Where ranges of about `ROW_GROUP_ROWS` indices end, or of more if they were too many."""
+    step = max(ROW_GROUP_ROWS // SAMPLED, -(-len(sample) // RANGES_MAX))
     return sample[step::step]

@@ -92,7 +92,11 @@ def test_runs_in_a_dataset_are_those_that_were_put_into_it(
 ) -> None:
     with TemporaryDirectory() as name, ExitStack() as cut:
         folder = Path(name)
-        for what, value in (("PIECE_ROWS", rows), ("GROUPS_MAX", groups), ("GROUP_BYTES", size)):
+        for what, value in (
+            ("ROW_GROUP_ROWS", rows),
+            ("GROUPS_MAX", groups),
+            ("GROUP_BYTES", size),
+        ):
             cut.enter_context(mock.patch.object(writing, what, value))
         paths = [written(folder, f"run-{n}", *run) for n, run in enumerate(runs)]
 

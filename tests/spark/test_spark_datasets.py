@@ -44,7 +44,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def dataset(store: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing, "PIECE_ROWS", 20)
+        patch.setattr(writing, "ROW_GROUP_ROWS", 20)
         patch.setattr(writing, "GROUPS_MAX", 3)
         out = store.with_name("season")
         assert run_cli(["compact", str(store), "--out", str(out)]) == 0

@@ -19,6 +19,7 @@ from maxq.checkers.core.columnar import Dealing, numbers_of
 from maxq.checkers.judgement.piecewise.dealt import Task
 from maxq.checkers.judgement.piecewise.memory import Memory
 from maxq.checkers.judgement.piecewise.pieces import Collected, Failed, Said
+from maxq.histories.columns.scan import order_of
 
 ROW_BYTES = 240  # what any check holds of a row of the history, as arrays, at most
 FINER, BUCKETS_MAX = 3, 500  # times as many as suffice, as keys are unequal; files that are open
@@ -122,15 +123,16 @@ def _read(file: IO[bytes], begins: int, size: int) -> bytes:
 
 
 def packed(number: int, said: Said, buckets: int) -> Iterator[tuple[int, str, bytes]]:
-    """What a piece says, pickled, by bucket and task; `number` is the piece's own."""
-    for bucket, own in (split(said, buckets) if buckets > 1 else {0: said}).items():
-        for name, alone in _by_task(own):
-            yield bucket, name, pickle.dumps((number, alone), pickle.HIGHEST_PROTOCOL)
+    """What a piece says, pickled, by bucket and task; `number` is the piece's own. Spends what it
+    says: one check's part of it is copied at a time, and of that one bucket's."""
+    for name, alone in _by_task(said):
+        for bucket, own in _split(alone, buckets) if buckets > 1 else [(0, alone)]:
+            yield bucket, name, pickle.dumps((number, own), pickle.HIGHEST_PROTOCOL)
 
 
 def _by_task(said: Said) -> Iterator[tuple[str, Said]]:
     for name in {**said.failed, **said.dealings, **said.rows}:
-        own = [{name: of[name]} if name in of else {} for of in said]
+        own = [{name: of.pop(name)} if name in of else {} for of in said]
         yield name, Said(*own)  # type: ignore[arg-type]
 
 
@@ -168,18 +170,18 @@ def whole(found: OfTasks) -> dict[str, dict[Any, Any] | Exception]:
     }
 
 
-def split(said: Said, buckets: int) -> dict[int, Said]:
-    """What a piece says, by bucket; what went wrong is in the first."""
+def _split(said: Said, buckets: int) -> Iterator[tuple[int, Said]]:
+    """What a piece says to one task, by bucket; what went wrong is in the first."""
     found = defaultdict[int, Said](lambda: Said({}, {}, {}))
     if said.failed:
         found[0].failed.update(said.failed)
-    for name, dealing in said.dealings.items():
-        for bucket, own in _split_arrays(dealing, buckets):
-            found[bucket].dealings[name] = own
     for name, rows in said.rows.items():
         for key, more in rows.items():
             found[_by_text(key, buckets)].rows.setdefault(name, {})[key] = more
-    return found
+    yield from found.items()
+    for name, dealing in said.dealings.items():  # of which rows and failures have none
+        for bucket, own in _split_arrays(dealing, buckets):
+            yield bucket, Said({name: own}, {}, {})
 
 
 def _by_text(key: Any, buckets: int) -> int:
@@ -193,7 +195,7 @@ def _split_arrays(dealing: Dealing, buckets: int) -> Iterator[tuple[int, Dealing
         at = numbers[0] % buckets if numbers else _by_text(key, buckets)
         unsure[at].add(key)
     of = dealing.key % buckets
-    order = np.argsort(of, kind="stable")
+    order = order_of(of)
     bounds = np.searchsorted(of[order], np.arange(buckets + 1))
     for bucket in range(buckets):
         mine = order[bounds[bucket] : bounds[bucket + 1]]

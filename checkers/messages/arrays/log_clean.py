@@ -17,9 +17,8 @@ from functools import partial
 import numpy as np
 
 from maxq.checkers.core.columnar import UNSURE, Groups, Unsure
-from maxq.checkers.core.groups import before, codes, order_in, running_max
+from maxq.checkers.core.groups import before, chosen, codes, order_in, running_max
 from maxq.checkers.evidence.log import LogFacts
-from maxq.checkers.messages.arrays.log_runs import Runs
 from maxq.checkers.messages.arrays.log_suspects import suspected
 from maxq.checkers.messages.arrays.log_table import IN_ORDER, Clean, InOrder, Log
 from maxq.checkers.messages.circles import NONE, Links, links
@@ -57,15 +56,14 @@ def _parts(groups: Groups) -> Iterator[Groups]:
 
 def _clean(groups: Groups, known: LogFacts, *, orders: bool) -> list[Clean | Unsure]:
     good = np.array([not known.expired.get(key) for key in groups.keys], np.bool_)
-    log = _log(groups, good)
+    log = _log(groups, good, known)
     log.settle()
     if not good.any():
         return [UNSURE] * len(good)
     _read_well(log)
-    runs = log.cut(known)
-    _not_passed(log, runs)
-    _still_there(log, runs, known)
-    order = _in_order(log, runs) if orders else IN_ORDER
+    _not_passed(log)
+    _still_there(log, known)
+    order = _in_order(log) if orders else IN_ORDER
     counted = _counted(log, order.gaps)
     for at in np.flatnonzero(log.doubted_keys(order)).tolist():
         own = counted[at]
@@ -74,7 +72,7 @@ def _clean(groups: Groups, known: LogFacts, *, orders: bool) -> list[Clean | Uns
     return counted
 
 
-def _log(groups: Groups, good: Mask) -> Log:
+def _log(groups: Groups, good: Mask, known: LogFacts) -> Log:
     """The elements of the keys that are good, after a look at them. Spends the groups' arrays."""
     a = {"key": groups.number}
     order = None
@@ -84,8 +82,11 @@ def _log(groups: Groups, good: Mask) -> Log:
     for name in list(groups.arrays):  # one at a time: they are most of what a large key takes
         column = groups.arrays.pop(name)
         a[name] = column if order is None else column[order]
-    log = Log(a, good)
-    return log if log.told_once() else Log(a, good)
+    if not good.all():
+        a = chosen(a, good[a["key"]])
+    log = Log(a, good, known)
+    log.see_told_once()
+    return log
 
 
 def _read_well(log: Log) -> None:
@@ -96,12 +97,13 @@ def _read_well(log: Log) -> None:
     log.doubt(log.writer[(bad & log.ok) | (sent["at"][by] == read["at"])])
 
 
-def _not_passed(log: Log, runs: Runs) -> None:
+def _not_passed(log: Log) -> None:
     """No run of reading went past a message that no poll returned."""
+    runs = log.runs
     lacking = np.flatnonzero(log.committed & ~log.seen & (log.sent_place >= 0))
     if not len(lacking):
         return
-    of_read = log.run_of_read[log.ok]
+    of_read = log.read["run"][log.ok]
     low = np.full(len(runs.key), np.iinfo(np.int64).max)
     high = np.full(len(runs.key), -1, np.int64)
     np.minimum.at(low, of_read, log.read_place[log.ok])
@@ -118,12 +120,12 @@ def _not_passed(log: Log, runs: Runs) -> None:
     log.doubt(log.number[lacking[(count > 0) & (furthest[first + count - 1] >= place)]])
 
 
-def _still_there(log: Log, runs: Runs, known: LogFacts) -> None:
+def _still_there(log: Log, known: LogFacts) -> None:
     """No confirmed end of the log shows that a message is not in it."""
-    ends = log.ends
+    ends, runs = log.ends, log.runs
     if not len(ends["at"]):
         return
-    of_end = log.run_of_end
+    of_end = ends["run"]
     # What was shown, and then again after the log may have been shorter.
     order = np.lexsort((of_end, ends["begun"], ends["at"], ends["value"], ends["key"]))
     latest = running_max(ends["key"][order], ends["begun"][order])
@@ -136,7 +138,7 @@ def _still_there(log: Log, runs: Runs, known: LogFacts) -> None:
     last_seek = np.full(len(log.good), -1, np.int64)
     np.maximum.at(last_seek, runs.key[sought], runs.seek[sought])
     log.doubt(shown[seen < last_seek[key]])
-    left = _acknowledged_since(log, runs, sought, known)
+    left = _acknowledged_since(log, sought, known)
     left = left[~log.seen[left]]
     last_end = np.full(len(log.good), -1, np.int64)
     np.maximum.at(last_end, ends["key"], ends["begun"])
@@ -144,12 +146,11 @@ def _still_there(log: Log, runs: Runs, known: LogFacts) -> None:
     log.doubt(log.number[left[log.sent["at"][left] < last_end[key]]])
 
 
-def _acknowledged_since(log: Log, runs: Runs, sought: Ints, known: LogFacts) -> Ints:
+def _acknowledged_since(log: Log, sought: Ints, known: LogFacts) -> Ints:
     """The acknowledged sends behind the last complete re-read of each replica that was made master;
     all others must be in it."""
-    elected = np.array(known.elected, np.int64)
+    runs, elected = log.runs, np.array(known.elected, np.int64)
     reigns = np.searchsorted(elected, runs.seek[sought], "right")
-    read_reign = np.searchsorted(elected, log.read["at"], "right") if len(elected) else 0
     left = np.flatnonzero(log.sent["type"] == OK)
     key, at = log.sent["key"][left], log.sent["at"][left]
     covered = np.zeros(len(left), np.bool_)
@@ -157,8 +158,10 @@ def _acknowledged_since(log: Log, runs: Runs, sought: Ints, known: LogFacts) -> 
         since = np.full(len(log.good), -1, np.int64)
         mine = sought[reigns == reign]
         np.maximum.at(since, runs.key[mine], runs.seek[mine])
-        begun = since[log.read["key"]]
-        inside = log.ok & (begun >= 0) & (log.read["at"] >= begun) & (read_reign == reign)
+        first, end = _bounds(elected, reign)
+        inside = np.flatnonzero(log.ok & (log.read["at"] >= first) & (log.read["at"] < end))
+        begun = since[log.read["key"][inside]]
+        inside = inside[(begun >= 0) & (log.read["at"][inside] >= begun)]
         read = np.zeros(len(log.values), np.bool_)
         read[log.writer[inside]] = True
         before_it = at < since[key]
@@ -168,14 +171,20 @@ def _acknowledged_since(log: Log, runs: Runs, sought: Ints, known: LogFacts) -> 
     return found
 
 
-def _in_order(log: Log, runs: Runs) -> InOrder:
+def _bounds(elected: Ints, reign: int) -> tuple[int, int]:
+    """When a reign begins, and when the next one does."""
+    first = int(elected[reign - 1]) if reign else -1
+    return first, int(elected[reign]) if reign < len(elected) else np.iinfo(np.int64).max
+
+
+def _in_order(log: Log) -> InOrder:
     log.blame(log.read["key"][~log.ok])
     place = log.read_place
-    first, second = _following(log.run_of_read, np.arange(len(place)))
+    first, second = _following(log.read["run"], np.arange(len(place)))
     wrong = place[second] - place[first] != 1
     polls = first[wrong], second[wrong]
     key, at, place = log.sent["key"], log.sent["at"], log.sent_place
-    era, some = runs.era[log.is_sent], np.flatnonzero(log.sent["type"] != FAIL)
+    era, some = log.sent["era"], np.flatnonzero(log.sent["type"] != FAIL)
     first, second = _following(era, some)
     by = place[second] - place[first]
     known = (place[first] >= 0) & (place[second] >= 0)

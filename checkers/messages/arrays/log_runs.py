@@ -18,22 +18,21 @@ from maxq.histories.columns.scan import Ints, Mask
 from maxq.histories.history import Reassigned
 
 SENT, POLLED, ENDED, ASSIGNED = range(4)  # kinds of elements
+_SLICE = 1 << 18  # elements that are looked at together
 
 
 class Runs(NamedTuple):
-    """Of each element its run of reading, and its `era`: what a process sent in one is compared.
-    Of each run its key, whether it began at the start of the log, and the invocation of its seek,
-    -1 where there was none. Both are numbered by key, process and order."""
+    """Of each run of reading its key, whether it began at the start of the log, and the invocation
+    of its seek, -1 where there was none. Numbered by key, process and order."""
 
-    run: Any  # int32, as there is one of each element
-    era: Any
     key: Ints
     from_start: Mask
     seek: Ints
 
 
-def runs_of(a: Arrays, known: LogFacts) -> Runs:
-    """Cut them.
+def runs_of(a: Arrays, known: LogFacts) -> tuple[Runs, Any, Any]:
+    """Cut them. Beside them, of each element its run, and its era: what a process sent in one is
+    compared.
 
     Args:
         a: elements by `key`, in order of judgement.
@@ -45,6 +44,7 @@ def runs_of(a: Arrays, known: LogFacts) -> Runs:
     for name in ("key", "process"):
         column = a[name][order]
         new[1:] |= column[1:] != column[:-1]
+        del column
     forgot = new | _forgotten(a, order, known.reassigned)
     assigned = np.flatnonzero(a["kind"][order] == ASSIGNED)
     seeks = np.zeros(len(order), np.bool_)
@@ -52,16 +52,15 @@ def runs_of(a: Arrays, known: LogFacts) -> Runs:
     begins = forgot | seeks
     heads = np.flatnonzero(begins)
     sure = seeks[heads] & (a["type"][order[heads]] == OK)  # another's seek proves nothing
-    run, era = (np.empty(len(order), np.int32) for _ in range(2))
-    for numbers, first in ((run, begins), (era, forgot)):
-        numbers[order] = np.cumsum(first, dtype=np.int32) - np.int32(1)
-    return Runs(
-        run,
-        era,
+    runs = Runs(
         key=a["key"][order[heads]],
         from_start=np.where(seeks[heads], sure, known.plain),
         seek=np.where(sure, a["begun"][order[heads]], -1),
     )
+    run, era = (np.empty(len(order), np.int32) for _ in range(2))  # one of each element
+    for numbers, first in ((run, begins), (era, forgot)):
+        numbers[order] = np.cumsum(first, dtype=np.int32) - np.int32(1)
+    return runs, run, era
 
 
 def _forgotten(a: Arrays, order: Ints, reassigned: Reassigned) -> Mask:
@@ -69,15 +68,23 @@ def _forgotten(a: Arrays, order: Ints, reassigned: Reassigned) -> Mask:
     found = np.zeros(len(order), np.bool_)
     if not len(reassigned.at) or not len(order):
         return found
-    process, at, open_ = (a[name][order] for name in ("process", "at", "open"))
     who, when = (np.asarray(column, np.int64) for column in reassigned)
-    # What never completed comes last.
-    at = np.where(open_, at + max(int(at.max()), int(when.max())) + 1, at)
+    last = max(int(a["at"].max()), int(when.max())) + 1
+    for begin in range(1, len(order), _SLICE):  # it takes several numbers of each
+        part = order[begin - 1 : begin + _SLICE]
+        process, at, open_ = (a[name][part] for name in ("process", "at", "open"))
+        at += last * open_  # what never completed comes last
+        since = _last_before(process, at, who, when)
+        found[begin : begin + _SLICE] = since[1:] > at[:-1]
+    return found
+
+
+def _last_before(process: Ints, at: Ints, who: Ints, when: Ints) -> Ints:
+    """When each process was last assigned something before a time; -1: never."""
     first = np.searchsorted(who, process)
     some = np.flatnonzero(first < len(who))
     some = some[who[first[some]] == process[some]]
     count, begin = before(np.searchsorted(who, who), when, first[some], at[some])
     since = np.full(len(at), -1, np.int64)
     since[some] = np.where(count > 0, when[begin + count - 1], -1)
-    found[1:] = since[1:] > at[:-1]
-    return found
+    return since

@@ -89,7 +89,7 @@ class _Key:
         self._values, self._offset = log.values[values], log.offset[values]
         self._dense, self._seen = log.dense[values], log.last_seen[values] >= 0
         self._doubted = log.doubted[values]
-        self._run, self._run_of_end = log.run_of_read[reads], log.run_of_end[ends]
+        self._run, self._run_of_end = self._read["run"], self._ends["run"]
         self._place = self._dense[self._writer]
         doubted = self._doubted[self._sender]
         self.unread_in_doubt = np.flatnonzero(

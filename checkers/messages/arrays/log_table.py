@@ -1,23 +1,23 @@
 """Durability by arrays: the elements of many keys, and the order of each log."""
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxq.checkers.core.columnar import Arrays
 from maxq.checkers.core.groups import before, chosen, codes, order_in, starts
 from maxq.checkers.evidence.log import LogFacts
-from maxq.checkers.messages.arrays.log_runs import ENDED, POLLED, SENT, Runs, runs_of
+from maxq.checkers.messages.arrays.log_runs import ENDED, POLLED, SENT, runs_of
 from maxq.checkers.messages.circles import Links
 from maxq.histories.columns.messages import NO_OFFSET
 from maxq.histories.columns.rows import INFO, OK
 from maxq.histories.columns.scan import Ints, Mask
 
-_SENT = ("key", "at", "begun", "value", "offset", "type", "shared", "mixed", "open")
-_READ = ("key", "at", "value", "offset", "type", "mixed")
-_ENDS = ("key", "at", "begun", "value")
-_RUNS = ("key", "at", "begun", "process", "value", "kind", "type", "open")
+_SENT = ("key", "at", "begun", "value", "offset", "type", "shared", "mixed", "open", "era")
+_READ = ("key", "at", "value", "offset", "type", "mixed", "run")
+_ENDS = ("key", "at", "begun", "value", "run")
+_KINDS = ((SENT, _SENT), (POLLED, _READ), (ENDED, _ENDS))
 _NONE = np.zeros(0, np.int64)
 
 
@@ -56,21 +56,21 @@ class Log:
 
     By value, in order of keys and values: `key`, `last_seen` (the last ok poll that returned it,
     -1: none), `offset` and `dense` (its place in its log, both -1 where it has none). Of each send
-    `seen` is whether an ok poll returned it; `writer` is the value of each read.
+    `seen` is whether an ok poll returned it; `writer` is the value of each read. Empties the
+    elements that it is given: they are most of what a large key takes.
     """
 
-    def __init__(self, a: Arrays, good: Mask) -> None:
+    def __init__(self, a: Arrays, good: Mask, known: LogFacts) -> None:
         self.good = good
-        a = a if good.all() else chosen(a, good[a["key"]])
-        self._elements = {name: a[name] for name in _RUNS}
-        self.is_sent, self.is_read, self.is_end = (
-            a["kind"] == kind for kind in (SENT, POLLED, ENDED)
-        )
-        sent = self.sent = {name: a[name][self.is_sent] for name in _SENT}
-        read = self.read = {name: a[name][self.is_read] for name in _READ}
-        self.ends = {name: a[name][self.is_end] for name in _ENDS}
-        self.order = order_in(sent["key"], sent["value"])
-        self.key, self.values = sent["key"][self.order], sent["value"][self.order]
+        self.runs, a["run"], a["era"] = runs_of(a, known)
+        self.sent, self.read, self.ends = _by_kind(a)
+        self._number()
+
+    def _number(self) -> None:
+        sent, read = self.sent, self.read
+        self.key = sent["key"]  # ascends, in whatever order its values are
+        self.order = order_in(self.key, sent["value"])
+        self.values = sent["value"][self.order]
         self.number = np.empty(len(self.order), np.int64)  # of each send's value
         self.number[self.order] = np.arange(len(self.order))
         self.writer = self._writers()
@@ -95,14 +95,6 @@ class Log:
         at = np.minimum(first + count, len(self.values) - 1)
         return np.where((self.values[at] == value) & (self.key[at] == key), at, -1)
 
-    def cut(self, known: LogFacts) -> Runs:
-        """Cut the runs of reading, now that it is sure which elements there are. Once: nobody
-        needs these any more."""
-        self.runs = runs = runs_of(self._elements, known)
-        self._elements.clear()
-        self.run_of_read, self.run_of_end = runs.run[self.is_read], runs.run[self.is_end]
-        return runs
-
     def blame(self, keys: Ints) -> None:
         """These keys are not good."""
         self.good[keys] = False
@@ -119,14 +111,17 @@ class Log:
         found[self.sent["key"][order.sends[1]]] = True
         return found
 
-    def told_once(self) -> bool:
-        """Whether every value has one sender, and every poll shows what was sent, with an offset;
-        of each key."""
+    def see_told_once(self) -> None:
+        """See that of each key every value has one sender, and every poll shows what was sent, with
+        an offset. Nothing is kept of others."""
         key = self.key
         self.blame(key[1:][(self.values[1:] == self.values[:-1]) & (key[1:] == key[:-1])])
         strange = self.read["key"][(self.read["offset"] < 0) | (self.writer < 0)]
         self.blame(strange)
-        return bool(self.good[self._elements["key"]].all())
+        if not self.good.all():
+            kept = (chosen(a, self.good[a["key"]]) for a in (self.sent, self.read, self.ends))
+            self.sent, self.read, self.ends = kept
+            self._number()
 
     def settle(self) -> None:
         """Put each log in order: every value must have one offset, and every offset one value."""
@@ -148,3 +143,16 @@ class Log:
         self.dense[held] = np.arange(len(held)) - starts(key)
         self.sent_place = self.dense[self.number]
         self.read_place = self.dense[self.writer]
+
+
+def _by_kind(a: Arrays) -> tuple[Arrays, Arrays, Arrays]:
+    """What was sent, what was polled, and confirmed ends. One column at a time goes there."""
+    kind = a.pop("kind")
+    parts = [(kind == of, names, dict[str, Any]()) for of, names in _KINDS]
+    for name in list(a):
+        column = a.pop(name)
+        for mine, names, part in parts:
+            if name in names:
+                part[name] = column[mine]
+    sent, read, ends = (part for *_, part in parts)
+    return sent, read, ends

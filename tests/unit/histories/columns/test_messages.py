@@ -1,5 +1,6 @@
 """Rows as arrays: numbers out of texts, pairs, rules, and the messages of many operations."""
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxq.checkers.core.elements import elements_of
+from maxq.histories.columns import scan as columns_scan
 from maxq.histories.columns.messages import NO_OFFSET, messages_of, messages_on
 from maxq.histories.columns.outline import batches_of, outline_of, rows_of
 from maxq.histories.columns.rows import Columns, Rows
@@ -45,6 +47,22 @@ def test_numbers_are_what_a_decoder_gives(numbers: list[int]) -> None:
         found = scan(sliced, LOCK)
         pairs = [n for a, b in zip(numbers, reversed(numbers), strict=True) for n in (a, b)]
         assert found.value.tolist() == pairs
+
+
+@pytest.mark.parametrize("at_a_time", [1, 7, 30])
+def test_long_columns_are_read_a_part_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, at_a_time: int
+) -> None:
+    random = Random(2)
+    for _ in range(100):
+        known = ("[1,22]", "[333,4444]", "5!", None, *ODD_TEXTS)
+        texts = pa.array(random.choices(known, k=random.randrange(40)), pa.string())
+        whole = scan(texts, LOCK)
+        with monkeypatch.context() as patch:
+            patch.setattr(columns_scan, "_SLICE", at_a_time)
+            for one, other in zip(scan(texts, LOCK), whole, strict=True):
+                assert np.array_equal(one, other)
+                assert one.dtype == other.dtype
 
 
 KEYS, VALUES = st.integers(0, 3), st.integers(0, 2**40)

@@ -26,7 +26,7 @@ SOURCES = (Source("r", "r"),)
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "PIECE_ROWS", 10)
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 10)
     monkeypatch.setattr(writing, "GROUPS_MAX", 3)
 
 

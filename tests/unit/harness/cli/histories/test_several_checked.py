@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def dataset(store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """In four parts; two runs have rows in two of them."""
-    monkeypatch.setattr(writing, "PIECE_ROWS", 5)
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 5)
     monkeypatch.setattr(writing, "GROUPS_MAX", 3)
     out = store.with_name("season")
     assert run_cli(["compact", str(store), "--out", str(out)]) == 0
