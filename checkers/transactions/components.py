@@ -27,6 +27,11 @@ def components(size: int, source: Ints, target: Ints) -> Ints:
         return by_tarjan(size, source, target)
 
 
+def narrowest(size: int) -> type[np.int32] | type[np.int64]:
+    """What the numbers of so many vertices fit into."""
+    return np.int32 if size < np.iinfo(np.int32).max else np.int64
+
+
 def cyclic(labels: Ints) -> Mask:
     """Which vertices are not alone in their component; edges from a vertex to itself aside."""
     counts = np.bincount(labels) if len(labels) else np.zeros(0, np.int64)
@@ -44,8 +49,7 @@ def by_scipy(size: int, source: Ints, target: Ints) -> Ints:
 
     if not size:
         return np.zeros(0, np.int64)
-    kind = np.int32 if size < np.iinfo(np.int32).max else np.int64
-    edges = (source.astype(kind), target.astype(kind))
+    edges = tuple(ends.astype(narrowest(size), copy=False) for ends in (source, target))
     # Converting drops edges that are there twice: on those scipy's search does not end.
     matrix = coo_array((np.ones(len(source)), edges), shape=(size, size)).tocsr()
     found = connected_components(matrix, directed=True, connection="strong")[1]

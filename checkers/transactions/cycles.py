@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxq.checkers.linearizability.calls import Ints, Mask
-from maxq.checkers.transactions.components import components, cyclic
+from maxq.checkers.transactions.components import components, cyclic, narrowest
 from maxq.checkers.transactions.graph import (
     NONE,
     PROCESS,
@@ -71,8 +71,10 @@ class Cycles(NamedTuple):
 
 def acyclic(size: int, parts: Sequence[Edges]) -> bool:
     """Whether some edges have no cycle, which is all that is asked of most histories."""
-    ends = ("source", "target")
-    source, target = (np.concatenate([getattr(part, end) for part in parts]) for end in ends)
+    source, target = (
+        np.concatenate([getattr(p, end) for p in parts], dtype=narrowest(size), casting="same_kind")
+        for end in ("source", "target")
+    )
     labels = components(size, source, target)
     return not len(labels) or int(np.bincount(labels).max()) == 1
 

@@ -106,8 +106,7 @@ def judge_lists(t: Transactions, asked: Asked, over: Callable[[], bool]) -> Judg
         and found.counts
         and _isolated(levels, wanted)
     ):
-        own = graph._replace(edges=graph.edges.take(graph.edges.kind <= _last(t, wanted)))
-        proof = snapshots(t, analysis, own, over, lists=True)
+        proof = snapshots(t, analysis, _graph_of(graph(), t, wanted), over, lists=True)
         if proof.holds is False:
             found = with_cycle(found, Cycle(CYCLES[3] + _extra(wanted), ()))
         elif proof.holds is None:
@@ -178,7 +177,7 @@ def judge_registers(t: Transactions, asked: Asked, over: Callable[[], bool]) -> 
     if not by_stamps and wanted not in broken(
         levels, {*analysis.findings.counts, *loops.counts, *loops.hidden}
     ):
-        loops, unproven = _proved(t, analysis, graph, (wanted, levels), loops, over)
+        loops, unproven = _proved(t, analysis, graph(), (wanted, levels), loops, over)
     return verdict(t, wanted, (analysis, loops), levels, lists=False, unproven=unproven)
 
 
@@ -194,7 +193,7 @@ def _proved(
     wanted, levels = model
     if wanted in EXACT:
         return loops, ""
-    own = graph._replace(edges=graph.edges.take(graph.edges.kind <= _last(t, wanted)))
+    own = _graph_of(graph, t, wanted)
     if analysis.findings.counts or analysis.repeated:
         return loops, "some reads are wrong by themselves, which leaves the order of versions open"
     serializable = "serializable" in included(levels, wanted)
@@ -226,8 +225,16 @@ def chosen(consistency: str, levels: Mapping[str, Level]) -> str:
     return wanted
 
 
-def _loops(t: Transactions, analysis: Analysis, over: Callable[[], bool]) -> tuple[Graph, Cycles]:
-    """All dependencies, those of processes and of real time also, and their cycles."""
+def _graph_of(graph: Graph, t: Transactions, wanted: str) -> Graph:
+    """The dependencies of which a model speaks."""
+    return graph._replace(edges=graph.edges.take(graph.edges.kind <= _last(t, wanted)))
+
+
+def _loops(
+    t: Transactions, analysis: Analysis, over: Callable[[], bool]
+) -> tuple[Callable[[], Graph], Cycles]:
+    """All dependencies, those of processes and of real time also, and their cycles. The graph is
+    made for who asks for it, which most do not."""
     stations = Stations(analysis.size)
     order = (
         realtime_edges(t, analysis.there, stations) if t.timed else
@@ -236,8 +243,11 @@ def _loops(t: Transactions, analysis: Analysis, over: Callable[[], bool]) -> tup
     parts = [analysis.edges, order]
     free = acyclic(stations.size, parts)  # real time includes the order of each process
     parts += [process_edges(t, analysis.there)] if t.timed else []
-    graph = Graph(t.size, stations.size, joined(parts))
-    return graph, Cycles((), {}) if free else cycles(graph, over, sessions=not t.timed)
+
+    def graph() -> Graph:
+        return Graph(t.size, stations.size, joined(parts))
+
+    return graph, Cycles((), {}) if free else cycles(graph(), over, sessions=not t.timed)
 
 
 def verdict(

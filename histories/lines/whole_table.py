@@ -7,7 +7,7 @@ their indices, and each file is sorted by itself: a table of any length needs th
 range. Equal indices stay as they lie.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -61,15 +61,24 @@ def read_table(path: Path, *, allow_truncated: bool = False) -> tuple[tuple[Op, 
     damage: Damage = [] if allow_truncated else None
     files = files_of(path, damage)
     order = order_of(files, damage)
-    table = pa.Table.from_batches(read_batches(files, damage=damage), nullable(EVENTS.names))
-    if not order.ascending:
-        table = table.take(pc.sort_indices(table["index"]))
-    if damage:
-        table = table.slice(0, before_gap(table["index"].to_numpy()))
-    values = Values()
-    with read_of(path):
-        ops = tuple(op for batch in table.to_batches() for op in values.ops_of(batch))
+    batches: Iterable[pa.RecordBatch] = read_batches(files, damage=damage)
+    if not order.ascending or allow_truncated:  # else texts of few rows are held at a time
+        table = pa.Table.from_batches(batches, nullable(EVENTS.names))
+        if not order.ascending:
+            table = table.take(pc.sort_indices(table["index"]))
+        if damage:
+            table = table.slice(0, before_gap(table["index"].to_numpy()))
+        batches = table.to_batches()
+    ops = tuple(_ops_of(path, batches))
     return ops, report_of(len(ops), damage)
+
+
+def _ops_of(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Op]:
+    values = Values()
+    for batch in batches:
+        with read_of(path):
+            ops = values.ops_of(batch)
+        yield from ops
 
 
 def report_of(count: int, damage: Damage) -> ReadReport:
