@@ -28,7 +28,7 @@ from maxq.histories.op import HistoryError, without_cycles
 # of all that a task holds until it sends them. A few rows, of a whole log, may say much.
 ANSWER, HELD = 1 << 20, 1 << 25
 OfTask = tuple[str, int, bytes, int]  # task, number of a piece, what it says, which part of that
-SPOOLED = 1 << 25  # bytes of a run that a partition holds in memory; more of it are in a file
+SPOOLED = 1 << 23  # bytes of a run that a partition holds in memory; more of it are in a file
 FOLDERS = "SPARK_LOCAL_DIRS"  # where Spark has its workers keep files
 
 
@@ -77,6 +77,7 @@ def each(context: Any, parts: Sequence[tuple[OfRun, Look]], tasks: int) -> list[
 
 
 def _looked(blob: bytes) -> bytes:
+    give_back()  # a worker has many tasks, of which each leaves something behind
     of_run, look = pickle.loads(blob)
     try:
         with without_cycles():
@@ -153,6 +154,7 @@ def _shuffled(sent: Any, partitions: int) -> Any:
 
 def _sent(known: Any, partitions: int, blob: bytes) -> Iterator[tuple[int, bytes]]:
     """What the pieces of a part say, by partition."""
+    give_back()
     of_run: OfRun = pickle.loads(blob)
     tasks, by_rows = pickle.loads(known.value[of_run.run])
     dealer = Dealer(tasks, {}, by_rows=by_rows)

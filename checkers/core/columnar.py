@@ -59,10 +59,14 @@ class Groups(NamedTuple):
         return np.repeat(np.arange(len(self.keys)), np.diff(self.bounds))
 
     def each(self) -> Iterator[tuple[Any, Arrays]]:
-        """Each key with its own arrays."""
+        """Each key with its own arrays. Once: those of the last one are given away, as they are
+        most of what a large key takes."""
         for number, key in enumerate(self.keys):
             begin, end = self.bounds[number : number + 2]
-            yield key, {name: column[begin:end] for name, column in self.arrays.items()}
+            own = {name: column[begin:end] for name, column in self.arrays.items()}
+            if number == len(self.keys) - 1:
+                self.arrays.clear()
+            yield key, own
 
 
 class Unsure(NamedTuple):

@@ -290,12 +290,12 @@ def looked_up(
     """How many acknowledged messages were looked for; None where one may be missing.
 
     Args:
-        a: the elements of the set.
+        a: the elements of the set, which are given away.
         whole: each member's store, and the first offset of each key that it must hold.
         records: of each piece, by its index.
     """
     asked = ~a["stored"] & ~a["silent"]
-    at, key, offset, value = (a[name][asked] for name in ("at", "key", "offset", "value"))
+    at, key, offset, value = (a.pop(name)[asked] for name in ("at", "key", "offset", "value"))
     place = _place(key, offset)
     if place is None:
         return None

@@ -212,12 +212,12 @@ class Replicas(KeyedChecker):
         still = _still(key, stores, known)
         whole = _whole(key, still, known)
         parted, compared = partings(stores, replica_columns.may_part(records))
+        unsure, last = replica_columns.unanswered_of(arrays), replica_columns.sent_at(arrays)
         messages = replica_columns.looked_up(arrays, whole, records)
         if parted or messages is None or any(_lists_differ(key, still)):
             return UNSURE
-        unsure = replica_columns.unanswered_of(arrays)
         logs = known.logs(key, stores, partial(replica_columns.held, unsure, records))
-        settled = settle(unsure, replica_columns.sent_at(arrays), logs)
+        settled = settle(unsure, last, logs)
         looked = _count(stores, still, compared, messages, len(whole))
         return SetStores([], _with_settled(looked, unsure, settled), settled)
 

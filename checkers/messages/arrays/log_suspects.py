@@ -6,8 +6,7 @@ went, which confirmed ends matter. What is left to rows is which broker answered
 findings rest on (`excuses`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -234,7 +233,7 @@ class _Readers:
         self._run = run[self._by_run]
         self._place, self._at = place[self._by_run], at[self._by_run]
         self._count = len(run)
-        self.furthest: Callable[[int], tuple[int, Ints]] = cache(self._furthest)
+        self._known: dict[int, tuple[int, Ints]] = {}
 
     def first_of(self, runs: Ints) -> Ints:
         """The first read of each run, the number of reads where there is none."""
@@ -260,13 +259,15 @@ class _Readers:
 
     def reached(self, run: int, place: int) -> Sequence[int]:
         """The operation of a run that first came to a place or beyond it, if one did."""
-        begin, furthest = self.furthest(run)
+        begin, furthest = self._furthest(run)
         first = int(np.searchsorted(furthest, place))
         return (int(self._at[begin + first]),) if first < len(furthest) else ()
 
     def _furthest(self, run: int) -> tuple[int, Ints]:
-        begin, end = np.searchsorted(self._run, [run, run + 1]).tolist()
-        return begin, np.maximum.accumulate(self._place[begin:end])
+        if run not in self._known:
+            begin, end = np.searchsorted(self._run, [run, run + 1]).tolist()
+            self._known[run] = begin, np.maximum.accumulate(self._place[begin:end])
+        return self._known[run]
 
 
 class _Numbering(dict[int, int]):
