@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table
+from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_tables
 
 ROW_GROUP_ROWS = 131_072  # of older files a group has a million
 PIECE_ROWS = 32_768  # that are read together: some are of hundred messages each
@@ -59,10 +59,12 @@ Damage = list[str] | None  # takes what is damaged, which is then left out; None
 
 
 def encode_parquet(ops: Sequence[Op], *, run_id: str) -> bytes:
-    """The bytes of the file. In memory, so that the store can save it whole (zstd: 10 B/row)."""
+    """The bytes of the file. In memory, so that the store can save it whole (zstd: 10 B/row); of
+    its rows one row group is."""
     out = pa.BufferOutputStream()
     with open_table(out) as writer:
-        writer.write_table(events_table(ops, run_id=run_id), row_group_size=ROW_GROUP_ROWS)
+        for table in events_tables(ops, run_id=run_id, rows=ROW_GROUP_ROWS):
+            writer.write_table(table)
     return out.getvalue().to_pybytes()
 
 

@@ -7,7 +7,7 @@ Nullable columns say so; a null is "unknown", never zero.
 Source: docs/spec/history-format.md 9.4 and 12.1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from sys import intern
 from typing import Any
 
@@ -40,9 +40,19 @@ EVENTS = pa.schema(_FIELDS, metadata=_META)
 
 def events_table(ops: Sequence[Op], *, run_id: str) -> pa.Table:
     """A row an event, lossless."""
+    return next(events_tables(ops, run_id=run_id, rows=max(1, len(ops))))
+
+
+def events_tables(ops: Sequence[Op], *, run_id: str, rows: int) -> Iterator[pa.Table]:
+    """The same so many rows at a time; one table at least."""
     history = History(ops)
+    for begin in range(0, max(1, len(history.ops)), rows):
+        yield _table_of(history, history.ops[begin : begin + rows], run_id)
+
+
+def _table_of(history: History, ops: Sequence[Op], run_id: str) -> pa.Table:
     columns: dict[str, list[Any]] = {name: [] for name in EVENTS.names}
-    for op in history.ops:
+    for op in ops:
         client = type(op.process) is int
         row = (
             run_id,

@@ -16,6 +16,7 @@ from maxq.checkers.judgement.piecewise.dealt import Request
 from maxq.checkers.judgement.runner import Results, check_all
 from maxq.harness.cli import stored_runs
 from maxq.harness.cli.main import run_cli
+from maxq.harness.run import stored_run
 from maxq.harness.run.judging import checkers_of
 from maxq.harness.schedule.generated import options_of
 from maxq.histories.datasets import writing
@@ -77,7 +78,7 @@ def stored(told: Told, folder: Path, number: int) -> list[Path]:
 
 
 def judged_alone(told: Told, run: Path) -> Mapping[str, Any]:
-    """What is said of a run; only its folder has a page."""
+    """What is said of a run."""
     return {**json.loads(told("check", run, "--json")[1]), "report": None}
 
 
@@ -88,6 +89,9 @@ def test_each_run_of_a_dataset_is_judged_as_alone_by_both_engines(
     monkeypatch.setattr(writing, "ROW_GROUP_ROWS", ROWS)
     monkeypatch.setattr(writing, "GROUPS_MAX", GROUPS)
     monkeypatch.setattr(stored_runs, "TOGETHER", number)  # all in the same jobs
+    monkeypatch.setattr(
+        stored_run.Judged, "with_report", lambda judged: judged
+    )  # none of a dataset
     runs, season = stored(told, tmp_path, number), tmp_path / "season"
     assert told("compact", *runs, "--out", season)[0] == 0
 
