@@ -14,7 +14,7 @@ Source: docs/spec/checkers.md 9. Cerone and Gotsman, *Analysing snapshot isolati
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,8 +71,9 @@ class Cycles(NamedTuple):
 
 def acyclic(size: int, parts: Sequence[Edges]) -> bool:
     """Whether some edges have no cycle, which is all that is asked of most histories."""
+    kind: Any = narrowest(size)
     source, target = (
-        np.concatenate([getattr(p, end) for p in parts], dtype=narrowest(size), casting="same_kind")
+        np.concatenate([getattr(p, end) for p in parts], dtype=kind, casting="same_kind")
         for end in ("source", "target")
     )
     labels = components(size, source, target)

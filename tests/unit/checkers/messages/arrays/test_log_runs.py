@@ -35,7 +35,7 @@ def _table(random: Random) -> dict[str, Any]:
 def _eras(a: dict[str, Any], assigned: Sequence[tuple[int, int]]) -> list[list[int]]:
     """The elements of each process on each key, cut where it was assigned something between."""
     last: dict[tuple[int, int], tuple[int, list[int]]] = {}
-    found = []
+    found: list[list[int]] = []
     columns = (a[name].tolist() for name in ("key", "process", "at", "open"))
     for number, (key, process, at, never) in enumerate(zip(*columns, strict=True)):
         at += OPEN_LAST * never
