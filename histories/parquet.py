@@ -20,7 +20,7 @@ from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_tables
 
 ROW_GROUP_ROWS = 131_072  # of older files a group has a million
-PIECE_ROWS = 32_768  # that are read together: some are of hundred messages each
+PIECE_ROWS = 32_768  # that are read together: each may be of a hundred messages
 ZSTD_LEVEL = 3
 SHARED = "maxq.dataset"  # who reads a file with this by itself might mix the runs that share it
 ROWS_FREE = 1_000_000  # that a file may hold; of more, each takes a byte at least
