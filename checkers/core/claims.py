@@ -26,6 +26,7 @@ from maxq.checkers.core.promises import (
     CLEAN,
     MODE,
     NO_POOL,
+    NOT_ACTS,
     NOT_STRICT,
     PAIR,
     SHOWS,
@@ -314,11 +315,13 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S13",
         promise="Every queue takes messages and gives them back within the recovery bound after "
-        "the last heal. The bound is 20 s with fast timing, 60 s with stock timing.",
+        "the last heal. The bound is 20 s with fast timing, 60 s with stock timing. (A pair's "
+        "slaves stay away from a master that lost what they have got.)",
         source=HA,
         of_stores=True,
         of_replicas=True,
         in_pairs=(),
+        pairs_after_power=(SYNCED,),
         grounds=(RECOVERY, PROBE),
         undisturbed=True,
         timed=True,
@@ -639,8 +642,10 @@ CLAIMS: tuple[Claim, ...] = (
         id="O1",
         promise="A consumer group keeps its committed offset over a fail-over, once the cluster "
         "was undisturbed for 30 s after the commit. (Slaves copy offsets every ten seconds or so, "
-        "not with the log.)",
+        "not with the log. What a slave takes that acts for its master is lost when that one is "
+        "back without an election.)",
         source="docs/spec/controller-ha.md 6.4 (H17)",
+        needs=(NOT_ACTS,),
         of_stores=True,
         grounds=(CONSUMER_OFFSET,),
         undisturbed=True,

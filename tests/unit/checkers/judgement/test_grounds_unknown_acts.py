@@ -50,6 +50,7 @@ from maxq.checkers.availability.availability import Availability
 from maxq.checkers.availability.service import Service
 from maxq.checkers.core.api import Checker, ClaimVerdict, Context, Status, Verdict
 from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.core.promises import ACTS, MODE, PAIR, SHOWS
 from maxq.checkers.evidence.active_faults import State
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import NEVER
@@ -87,6 +88,8 @@ from maxq.histories.op import NEMESIS, Op
 
 UNDISTURBED = [claim.id for claim in CLAIMS if claim.undisturbed]
 STRANGE = "hold-breath"
+OF_PAIRS = ("N12",)  # and of nothing else
+ACTING_PAIR = {need.key: need.value for need in (ACTS, SHOWS)} | {MODE: PAIR}
 CONTEXTS = {
     "L3": LOOSE, "L4": LOOSE, "B8": CONTAINED, "B14": CONTAINED,
     "B12": msgspec.structs.replace(DELAYS, **CROSSED),
@@ -242,6 +245,8 @@ def test_every_claim_that_needs_undisturbed_time_has_its_history() -> None:
 def verdict(claim: str, of: History) -> ClaimVerdict:
     _, checker = BROKEN[claim]
     context = msgspec.structs.replace(CONTEXT, purpose=(), eviction_ns=6 * SECOND_NS)
+    if claim in OF_PAIRS:
+        context = msgspec.structs.replace(context, settings=ACTING_PAIR)
     return check_all(of, [checker], CONTEXTS.get(claim, context)).claims[claim]
 
 
