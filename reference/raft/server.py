@@ -126,7 +126,7 @@ class Raft:
         self._timing = timing or Timing()
         self._compact_bytes = compact_bytes
         self._snapshot_s = snapshot_s
-        self._snapshot_at = 0.0  # the loop's time; not before the first log is loaded
+        self._snapshot_at = 0.0  # the loop's time, from when the log is loaded
         self._name = group
         self._known: dict[Connection, str] = {}  # who speaks, on each connection to this node
         self._storage = Storage(host.disk, folder)
@@ -170,6 +170,7 @@ class Raft:
             CorruptRaftLog: damage, or a loss that no other node can make good.
             ForeignRaftLog: the files are another group's, or another node's.
         """
+        self._snapshot_at = asyncio.get_running_loop().time()
         term, vote, log, snapshot = await self._storage.load()
         lost = self._lost(term, log.last_index)
         self._end = log.last_index

@@ -216,6 +216,19 @@ def test_a_wiped_node_catches_up_from_the_snapshot_and_can_lead() -> None:
     world.close()
 
 
+def test_no_snapshot_is_due_because_a_machine_has_run_for_long() -> None:
+    world = World(8)
+
+    async def main(host: SimHost) -> None:
+        await asyncio.sleep(10)
+        group = Group(world, 3, compact_bytes=1 << 20, snapshot_s=5.0)
+        await say(group, b"word")
+        assert {raft.core.log.snapshot_index for raft in group.rafts.values()} == {0}
+
+    world.run(world.add_machine("client", "198.18.0.2"), main)
+    world.close()
+
+
 def test_a_snapshot_is_taken_each_so_many_seconds_however_short_the_log_is() -> None:
     world = World(8)
 

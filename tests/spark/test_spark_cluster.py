@@ -56,7 +56,8 @@ def submitted(job: Path, master: str) -> Said:
 
     submit = Path(str(pyspark.__file__)).parent / "bin" / "spark-submit"
     words = [str(submit), "--master", master, "--executor-memory", "450m", str(job)]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    alone = {n: v for n, v in os.environ.items() if not n.startswith("PYSPARK_")}
+    environment = {**alone, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(words, env=environment, capture_output=True, text=True)
     return done.returncode, done.stdout
 
@@ -64,7 +65,8 @@ def submitted(job: Path, master: str) -> Said:
 def test_a_job_that_nobody_submitted_says_so(told: Callable[..., Said], tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     assert told("export", stored(tmp_path / "runs", history()), "--spark-job", job)[0] == 0
-    done = subprocess.run([sys.executable, str(job)], capture_output=True, text=True)
+    alone = {n: v for n, v in os.environ.items() if not n.startswith("PYSPARK_")}
+    done = subprocess.run([sys.executable, str(job)], env=alone, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, f"error: a job: run it by spark-submit {job}\n")
     assert "--format is needed, or --spark-job" in told("export", tmp_path / "runs")[1]
 

@@ -42,7 +42,7 @@ def tiny(tmp_path: Path) -> Path:
     [
         (("repaly", "x"), "no command 'repaly', did you mean replay"),
         (("simulat",), "did you mean simulate"),
-        (("shrnk", "x"), "did you mean shrink?"),
+        (("shrnk", "x"), "did you mean shrink"),
         (("exploer",), "did you mean explore or"),
         (("replay",), "Missing argument 'RUN'"),
         (("replay", "nowhere"), "'nowhere' does not exist"),
