@@ -25,15 +25,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One promise.
 
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
-    it is measured. Of brokers without controllers they must fulfil `in_pairs` instead of `needs`,
-    and in a run that lost power `pairs_after_power` too; None: the claim means nothing there. One
-    `of_stores` is measured as well where a broker ran on a copy of another one's store, the last
-    member of a SyncStateSet lost its own, or unclean election made an empty broker master
-    (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas` where a broker that refused
-    its store got no other one; one `of_controllers` where the stores of most controllers were
-    removed at once, so that ids and epochs begin anew. `grounds` are the kinds of answers
-    (``maxq.histories.grounds``) without which it cannot count as kept. A claim that needs
-    `undisturbed` time is not judged in a history with an unknown act
+    it is measured. Of brokers without controllers they must fulfil `in_pairs` instead of `needs`;
+    None: the claim means nothing there. One `of_stores` is measured as well where a broker ran on a
+    copy of another one's store, the last member of a SyncStateSet lost its own, or unclean election
+    made an empty broker master (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas`
+    where a broker that refused its store got no other one; one `of_controllers` where the stores of
+    most controllers were removed at once, so that ids and epochs begin anew. `grounds` are the
+    kinds of answers (``maxq.histories.grounds``) without which it cannot count as kept. A claim
+    that needs `undisturbed` time is not judged in a history with an unknown act
     (``maxq.checkers.evidence.quiescence``). One that is `timed` counts time, or rests on an answer
     that comes in time: a harness that was late itself cannot judge it, but for those of its
     anomalies that are `facts` whatever the time. `checker` is the name of the checker that decides
@@ -45,7 +44,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     needs: tuple[Need, ...] = ()
     after_power: tuple[Need, ...] = ()
-    pairs_after_power: tuple[Need, ...] = ()
     in_pairs: tuple[Need, ...] | None = None
     of_stores: bool = False
     of_replicas: bool = False

@@ -26,7 +26,6 @@ from maxq.checkers.core.promises import (
     CLEAN,
     MODE,
     NO_POOL,
-    NOT_ACTS,
     NOT_STRICT,
     PAIR,
     SHOWS,
@@ -191,12 +190,10 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S8",
         promise="Two replicas that hold an epoch of equal number and start hold the same bytes in "
-        "it, up to the end of the shorter. (All of a pair's log is one epoch: a master that lost "
-        "what a slave has got writes other bytes there.)",
+        "it, up to the end of the shorter. (All of a pair's log is one epoch.)",
         source=HA,
         of_stores=True,
         in_pairs=(),
-        pairs_after_power=(SYNCED,),
         grounds=(REPLICA_LOG_READ,),
         checker="replicas",
         mutants=(
@@ -315,13 +312,11 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S13",
         promise="Every queue takes messages and gives them back within the recovery bound after "
-        "the last heal. The bound is 20 s with fast timing, 60 s with stock timing. (A pair's "
-        "slaves stay away from a master that lost what they have got.)",
+        "the last heal. The bound is 20 s with fast timing, 60 s with stock timing.",
         source=HA,
         of_stores=True,
         of_replicas=True,
         in_pairs=(),
-        pairs_after_power=(SYNCED,),
         grounds=(RECOVERY, PROBE),
         undisturbed=True,
         timed=True,
@@ -642,10 +637,8 @@ CLAIMS: tuple[Claim, ...] = (
         id="O1",
         promise="A consumer group keeps its committed offset over a fail-over, once the cluster "
         "was undisturbed for 30 s after the commit. (Slaves copy offsets every ten seconds or so, "
-        "not with the log. What a slave takes that acts for its master is lost when that one is "
-        "back without an election.)",
+        "not with the log.)",
         source="docs/spec/controller-ha.md 6.4 (H17)",
-        needs=(NOT_ACTS,),
         of_stores=True,
         grounds=(CONSUMER_OFFSET,),
         undisturbed=True,
@@ -791,7 +784,5 @@ def unmade(claim: str, settings: Mapping[str, str] | None, *, power_lost: bool) 
     known = BY_ID.get(claim)
     if known is None or settings is None:
         return ()
-    pair = settings.get(MODE) == PAIR
-    needs = known.in_pairs or () if pair else known.needs
-    after = known.after_power + (known.pairs_after_power if pair else ())
-    return unfulfilled((*needs, *(after if power_lost else ())), settings)
+    needs = known.needs if settings.get(MODE) != PAIR else known.in_pairs or ()
+    return unfulfilled((*needs, *(known.after_power if power_lost else ())), settings)

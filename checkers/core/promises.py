@@ -44,7 +44,6 @@ SYNC_MASTER = Need("broker:brokerRole", "SYNC_MASTER")
 TWO_COPIES = Need("broker:inSyncReplicas", "2")
 NO_DEGRADING = Need("broker:enableAutoInSyncReplicas", "false")
 ACTS = Need("broker:enableSlaveActingMaster", "true")
-NOT_ACTS = Need(ACTS.key, "false")  # what a slave takes that acts is its master's to lose
 READS = Need("broker:slaveReadEnable", "true")
 SHOWS = Need("namesrv:supportActingMaster", "true")
 ESCAPES = Need("broker:enableRemoteEscape", "true")

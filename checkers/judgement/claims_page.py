@@ -133,7 +133,7 @@ def page() -> str:
         ", ".join(c.id for c in CLAIMS if c.of_controllers),
     )
     pairs = "".join(
-        f"| {c.id} | {_needs(c.in_pairs, c.after_power + c.pairs_after_power)} |\n"
+        f"| {c.id} | {_needs(c.in_pairs, c.after_power)} |\n"
         for c in CLAIMS
         if c.in_pairs is not None
     )

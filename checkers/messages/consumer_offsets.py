@@ -12,9 +12,9 @@ elections must be seen: before controllers first reported a set, and after they 
 have been any. Where brokers have no ids no answer shows it, and nothing is judged.
 
 A key is a group of one process, whose commits grow and are each over before the next, so that none
-can undo a later one. What a slave took or said because routes list no master does not count: its
-table is replaced by its master's. A store that is removed, on purpose, takes its copies with it:
-nothing is judged after that. Claim: O1.
+can undo a later one. What a slave took or said because routes list no master does not count, nor
+what one took that acts for its master: its table is replaced by its master's. A store that is
+removed, on purpose, takes its copies with it: nothing is judged after that. Claim: O1.
 """
 
 from bisect import bisect_left
@@ -30,7 +30,13 @@ from maxq.checkers.evidence.observations import NEVER, SetSighting, set_sighting
 from maxq.checkers.evidence.quiescence import Interval, Undisturbed
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
-from maxq.checkers.messages.copied_offsets import Circumstances, FailOver, Moves, Quiet
+from maxq.checkers.messages.copied_offsets import (
+    Circumstances,
+    FailOver,
+    Masters,
+    Moves,
+    Quiet,
+)
 from maxq.histories.fault_facts import AWAIT_RECOVERY, ELECT_MASTER, TAMPERS
 from maxq.histories.history import History
 from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET, SLAVE
@@ -76,6 +82,7 @@ class Offsets(KeyedChecker):
             fail_overs=tuple(_fail_overs(sightings)),
             sets=_sets(sightings),
             until=min(wipes, default=NEVER),
+            masters=_masters(sightings),
         )
 
     def rows(self, event: Event, known: Circumstances) -> Iterator[tuple[int, Completed]]:
@@ -87,9 +94,9 @@ class Offsets(KeyedChecker):
     def judge(
         self, key: int, rows: Sequence[Completed], known: Circumstances, more: object = None
     ) -> Kept:
-        commits = [row for row in rows if row.op.f == COMMIT_OFFSET]
-        fetches = [row for row in rows if row.op.f == FETCH_OFFSET]
         moves = Moves(known)
+        commits = [row for row in rows if row.op.f == COMMIT_OFFSET and _by_master(row, moves)]
+        fetches = [row for row in rows if row.op.f == FETCH_OFFSET]
         counts = _counted(commits, fetches, Quiet(known), moves)
         indices = [row.op.index for row in commits]
         found: list[Found] = []
@@ -199,6 +206,12 @@ class _Counting:
         return (None if found is None else -found[1]), least
 
 
+def _by_master(row: Completed, moves: Moves) -> bool:
+    """Whether a master may have taken a note, and no slave that acts for one."""
+    broker = (row.op.ext or {}).get("broker")
+    return moves.may_be_master(broker, row.begun, row.op.index)
+
+
 def _may_be_another(moves: Moves, commit: Completed, fetch: Completed) -> bool:
     """Whether who is asked for an offset may be another one than who took the note."""
     took, asked = ((row.op.ext or {}).get("broker") for row in (commit, fetch))
@@ -275,6 +288,17 @@ def _fail_overs(sightings: Sightings) -> Iterator[FailOver]:
             if led is not None and s.view.master != led.view.master:
                 yield FailOver(name, older.begun, s.at)
             led = s
+
+
+def _masters(sightings: Sightings) -> dict[str, Masters]:
+    return {
+        name: Masters(
+            tuple(s.begun for s in answers),
+            tuple(s.at for s in answers),
+            tuple(s.view.master_address or "" for s in answers),
+        )
+        for name, answers in sightings.items()
+    }
 
 
 def _sets(sightings: Sightings) -> dict[str, str]:

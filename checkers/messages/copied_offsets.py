@@ -22,6 +22,22 @@ class FailOver(NamedTuple):
     until: int
 
 
+class Masters(NamedTuple):
+    """What controllers said of a set's master, in the order of the answers: when each answer was
+    asked for, and when it came; and the address that it names, empty if none."""
+
+    begun: tuple[int, ...]
+    at: tuple[int, ...]
+    address: tuple[str, ...]
+
+    def may_be(self, broker: str, begun: int, at: int) -> bool:
+        """Whether a broker may have been the master between two indices: an answer of that time
+        says so, or the last one before, or the first one after."""
+        first = max(bisect_left(self.at, begun) - 1, 0)
+        end = bisect_right(self.begun, at) + 1
+        return broker in self.address[first:end]
+
+
 class Circumstances(NamedTuple):
     """When nothing happened; when an election may have taken place; which sets got another master;
     who has which address; and until which operation anything is judged."""
@@ -31,6 +47,7 @@ class Circumstances(NamedTuple):
     fail_overs: tuple[FailOver, ...]
     sets: dict[str, str]  # by address of a broker
     until: int
+    masters: dict[str, Masters] = {}  # by set
 
 
 class Copied(NamedTuple):
@@ -102,7 +119,7 @@ class Moves:
     """The fail-overs of the broker set that took a note."""
 
     def __init__(self, known: Circumstances) -> None:
-        self._sets = known.sets
+        self._sets, self._masters = known.sets, known.masters
         names = {*known.sets.values()}
         self._only = names.pop() if len(names) == 1 else None
         spans: dict[str | None, list[tuple[int, int]]] = {
@@ -112,6 +129,15 @@ class Moves:
             spans.setdefault(f.set, []).append((f.at, f.until))
         self.latest = {name: Latest(of) for name, of in spans.items()}
         self.earliest = {name: Earliest(of) for name, of in spans.items()}
+
+    def may_be_master(self, broker: object, begun: int, at: int) -> bool:
+        """Whether who answered between two indices may have been the master of its set."""
+        masters = self.masters_of(broker)
+        return masters is None or masters.may_be(str(broker), begun, at)
+
+    def masters_of(self, broker: object) -> Masters | None:
+        """What is known of the masters of a broker's set; None of a broker that nobody named."""
+        return self._masters.get(self._sets.get(str(broker), ""))
 
     def home(self, broker: object) -> str | None:
         """The broker set of who took a note; None where it is unknown."""

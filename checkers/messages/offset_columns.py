@@ -90,9 +90,10 @@ def clean(groups: Groups, known: Circumstances) -> list[Clean | Unsure]:
     good[a["key"][1:][(a["key"][1:] == a["key"][:-1]) & (a["at"][1:] <= a["at"][:-1])]] = False
     good[a["key"][a["time"] > _FAR_NS]] = False
     # Who answered, and the broker set of that, as numbers.
+    moves = Moves(known)
     codes = {broker: number for number, broker in enumerate(dict.fromkeys(a["broker"].tolist()))}
     a["broker"] = np.fromiter(map(codes.__getitem__, a["broker"].tolist()), np.int64, len(a["key"]))
-    a = chosen(a, good[a["key"]])
+    a = chosen(a, good[a["key"]] & _by_masters(a, [*codes], moves))
     commits = chosen(a, a["commits"])
     copies = _copies(commits, quiet)
     group = copies.key
@@ -101,7 +102,6 @@ def clean(groups: Groups, known: Circumstances) -> list[Clean | Unsure]:
     fetches = chosen(a, ~a["commits"] & good[a["key"]])
     copies = _copies(commits, quiet)
 
-    moves = Moves(known)
     homes = [moves.home(broker) for broker in codes]
     moved = _moved(commits["broker"][copies.place], copies.until, homes, moves)
     last, some = _counting(commits, copies, fetches)
@@ -112,6 +112,21 @@ def clean(groups: Groups, known: Circumstances) -> list[Clean | Unsure]:
     judged = some[earliest[last] < fetches["begun"][some]]
     another = _elsewhere(commits, fetches, homes, moves)
     return _counted(good, fetches["key"][judged], fetches["key"][another])
+
+
+def _by_masters(a: Arrays, brokers: Sequence[object], moves: Moves) -> Mask:
+    """Which rows are no commits that no master can have taken (`Masters.may_be`)."""
+    found = np.ones(len(a["at"]), np.bool_)
+    for number, broker in enumerate(brokers):
+        masters = moves.masters_of(broker)
+        if masters is None:
+            continue
+        mine = np.flatnonzero((a["broker"] == number) & a["commits"])
+        named = np.cumsum([0, *(address == broker for address in masters.address)])
+        first = np.searchsorted(np.array(masters.at, np.int64), a["begun"][mine]) - 1
+        end = np.searchsorted(np.array(masters.begun, np.int64), a["at"][mine], "right") + 1
+        found[mine] = named[np.minimum(end, len(named) - 1)] > named[np.maximum(first, 0)]
+    return found
 
 
 def _counted(good: Mask, judged: Ints, another: Ints) -> list[Clean | Unsure]:

@@ -145,9 +145,7 @@ def test_the_queries_of_the_documents_run_as_they_stand(
     run_cli(["check", str(dataset), "--verdicts", str(tmp_path / "verdicts")])
     text = (ROOT / "docs" / "spark.md").read_text()
     [query] = [q for q in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if library in q]
-    alone = {
-        n: v for n, v in os.environ.items() if not n.startswith("PYSPARK_")
-    }
+    alone = {n: v for n, v in os.environ.items() if not n.startswith("PYSPARK_")}
     words = [sys.executable, "-c", query]
     done = subprocess.run(words, cwd=tmp_path, env=alone, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()

@@ -9,9 +9,7 @@ from maxq.checkers.core.promises import (
     DEFAULTS,
     IN_SYNC,
     MIN_IN_SYNC,
-    MODE,
     NEUTRAL,
-    PAIR,
     STRICT,
     SYNCED,
     Need,
@@ -91,8 +89,7 @@ def test_keys_of_which_nobody_knows_what_they_promise() -> None:
 
 def test_a_claim_names_only_keys_that_have_a_default() -> None:
     for claim in CLAIMS:
-        needs = (*claim.needs, *claim.after_power, *claim.pairs_after_power)
-        assert {n.key for n in needs} <= DEFAULTS.keys()
+        assert {n.key for n in (*claim.needs, *claim.after_power)} <= DEFAULTS.keys()
 
 
 def test_where_nobody_knows_the_settings_every_claim_counts_as_made() -> None:
@@ -100,5 +97,3 @@ def test_where_nobody_knows_the_settings_every_claim_counts_as_made() -> None:
     assert unmade("no-such-claim", {}, power_lost=True) == ()
     assert unmade("S6", {}, power_lost=False) == (ALL_ACK,)
     assert unmade("S6", {}, power_lost=True) == (ALL_ACK, SYNCED)
-    assert unmade("S8", {MODE: PAIR}, power_lost=True) == (SYNCED,)
-    assert unmade("S8", {MODE: PAIR}, power_lost=False) == unmade("S8", {}, power_lost=True) == ()

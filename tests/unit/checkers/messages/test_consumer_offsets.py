@@ -8,6 +8,7 @@ from timed_cluster import Timed
 
 from maxq.checkers.core.api import Anomaly, Context, Status, Verdict
 from maxq.checkers.messages.consumer_offsets import Offsets
+from maxq.checkers.messages.copied_offsets import Moves
 from maxq.histories.observed import SetView
 
 CONTEXT = Context(broker_sets={"b0": ("b0-0", "b0-1")}, recovery_ns=20 * SECOND_NS)
@@ -143,6 +144,31 @@ def test_where_brokers_have_no_ids_nobody_tells_of_elections() -> None:
     verdict = Offsets().check(failed_over().history, context)
     assert verdict.of("no occasion", "not judged") == ("O1",)
     assert not verdict.anomalies
+
+
+@pytest.mark.parametrize(("of", "found"), [("x1:1", 1), ("x2:1", 0), ("z9:1", 1)])
+def test_what_a_slave_took_that_acts_for_its_master_does_not_count(of: str, found: int) -> None:
+    """Controllers name the master all the time; who is unknown to them may be one."""
+    r = Placed()
+    r.at(0).controllers(set_view(1, 1, 1, 1, 2))
+    r.at(1).op("ok", 7, "commit-offset", [7, 5], [7, 5], broker=of)
+    r.at(2).controllers(set_view(1, 1, 1, 1, 2))
+    r.at(50).op("ok", 90, "fetch-offset", 7, [7, 4], broker="x1:1")
+    r.at(51).controllers(set_view(1, 1, 1, 1, 2))
+    assert len(judge(r).anomalies) == found
+
+
+@pytest.mark.parametrize("around", ["before", "after"])
+def test_whoever_is_master_before_or_after_a_note_may_have_taken_it(around: str) -> None:
+    first, then = set_view(1, 1, 2, 1, 2), set_view(2, 2, 1, 1, 2)
+    r = Placed()
+    r.at(0).controllers(first)
+    of = {"before": "x2:1", "after": "x1:1"}[around]
+    r.at(1).op("ok", 7, "commit-offset", [7, 5], [7, 5], broker=of)
+    r.at(2).controllers(then)
+    known = Offsets().prepare(r.history, CONTEXT)
+    [begun] = [op.index for op in r.history.ops if op.f == "commit-offset" and op.type != "ok"]
+    assert Moves(known).may_be_master(of, begun, begun + 1)
 
 
 @pytest.mark.parametrize(("of", "status"), [("x1:1", "kept"), ("y1:1", "no occasion")])

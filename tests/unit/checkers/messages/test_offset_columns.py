@@ -21,7 +21,7 @@ class EveryPair(Offsets):
     def judge(
         self, key: int, rows: Sequence[Completed], known: Circumstances, more: object = None
     ) -> Kept:
-        commits = [row for row in rows if row.op.f == COMMIT_OFFSET]
+        commits = [row for row in rows if row.op.f == COMMIT_OFFSET and _by_master(known, row)]
         copied = [(c, when) for c in commits if (when := _copied(known, c)) is not None]
         kept = Kept([], 0, 0)
         for row in (row for row in rows if row.op.f == FETCH_OFFSET):
@@ -40,6 +40,19 @@ class EveryPair(Offsets):
             if row.op.value[1] < last.op.value[1]:
                 kept.found.append(_forgotten(key, last, row))
         return kept
+
+
+def _by_master(known: Circumstances, row: Completed) -> bool:
+    """Some answer of its time names who took the note as master, or one of the two around that."""
+    broker = str((row.op.ext or {}).get("broker"))
+    masters = known.masters.get(known.sets.get(broker, ""))
+    if masters is None:
+        return True
+    answers = list(zip(*masters, strict=True))
+    before = [address for _, at, address in answers if at < row.begun][-1:]
+    after = [address for begun, _, address in answers if begun > row.op.index][:1]
+    during = [a for begun, at, a in answers if at >= row.begun and begun <= row.op.index]
+    return broker in (*before, *during, *after)
 
 
 def _copied(known: Circumstances, commit: Completed) -> Copied | None:

@@ -6,7 +6,7 @@ from maxq.harness.contracts.target import Topology
 from maxq.harness.sampling.draw import draw
 from maxq.harness.sampling.factors import FACTORS, TURN, covering_array
 from maxq.harness.sampling.faults import PAIRS, RETURNS
-from maxq.harness.sampling.pair_factors import every_pair, pair_coverage, pair_row
+from maxq.harness.sampling.pair_factors import every_pair, pair_array, pair_coverage, pair_row
 from maxq.harness.schedule.options import PAIR_PROFILES, Options
 
 SEEDS = range(40)
@@ -14,10 +14,11 @@ OF_CONTROLLERS = {"controller", "controller-leader", "sync-state-set-slave", "co
 
 
 def test_the_covering_array_meets_every_pair_of_values() -> None:
-    rows = [pair_row(TURN * n) for n in range(len(covering_array()))]
+    rows = [pair_row(TURN * n) for n in range(len(pair_array()))]
     found = pair_coverage(rows)
     assert (found.met, found.missing) == (found.of, ())
     assert found.of == len(every_pair()) > 1000
+    assert len(covering_array()) <= len(pair_array()) <= len(covering_array()) + 8
 
 
 def test_rows_have_what_pairs_can_have() -> None:
@@ -32,6 +33,9 @@ def test_machines_of_pairs_lose_their_power_too() -> None:
     rows = [pair_row(seed) for seed in range(80)]
     assert {row["crash"] for row in rows} == set(FACTORS["crash"])
     assert {row["whole-stop"] for row in rows} == set(FACTORS["whole-stop"])
+    lost = [row for row in rows if "power-loss" in (row["crash"], row["whole-stop"])]
+    assert {row["flush"] for row in lost} == {"sync"}
+    assert {row["flush"] for row in rows} == {"sync", "async"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

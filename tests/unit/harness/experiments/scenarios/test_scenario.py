@@ -8,6 +8,7 @@ import pytest
 from canned_trials import KNOWN, SCRIPT, A, Canned
 
 from maxq.checkers.core.api import Anomaly, ClaimVerdict, Status, Valid, Verdict
+from maxq.checkers.core.claims import BY_ID, unmade
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.cli.given.param_types import Target
 from maxq.harness.experiments.scenarios import scenario
@@ -21,6 +22,8 @@ from maxq.harness.experiments.scenarios.scenario import (
     show_scenario,
     so_far,
 )
+from maxq.harness.run.judging import context_of
+from maxq.harness.run.replay import options_for
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged
 from maxq.harness.schedule.format import (
@@ -34,6 +37,8 @@ from maxq.harness.schedule.format import (
 )
 from maxq.harness.schedule.options import Options
 from maxq.histories.history import History
+
+UPSTREAM = Path(scenario.__file__).parents[2] / "schedule" / "upstream"
 
 
 @pytest.mark.parametrize(
@@ -227,3 +232,17 @@ def test_a_schedule_that_shows_nothing_known_is_no_scenario(tmp_path: Path) -> N
 def test_a_header_with_an_unknown_field_of_what_is_known_is_refused() -> None:
     with pytest.raises(ScheduleError, match="line 1"):
         decode(b'{"item": "header", "known": {"bad": "a", "good": "b", "showz": []}}\n')
+
+
+@pytest.mark.parametrize("path", sorted(UPSTREAM.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_what_a_scenario_shows_is_promised_under_its_settings(path: Path) -> None:
+    """Or a narrower claim would take what it shows away, and nobody would see it. Some show by a
+    checker's counts, which rest on no promise."""
+    script = read(path)
+    known = script.header.known
+    if known is None or any(":" in one for one in known.shows):
+        return
+    shown = {one.partition("/")[0] for one in known.shows} & BY_ID.keys()
+    settings = context_of(options_for(script, "local"), ended=True).settings
+    lost = any("power" in act.f for act in script.acts)
+    assert not shown or [c for c in shown if not unmade(c, settings, power_lost=lost)]
