@@ -127,10 +127,10 @@ def changes(nights: Sequence[Night]) -> list[Change]:
 def _of(settings: Settings, now: Sequence[Entry], before: Sequence[Entry]) -> Iterator[Change]:
     where = in_words(settings)
     if not now:
-        yield Change("not compared", f"did not run: {runs_in_words(len(before))} before", where)
+        yield Change("not compared", f"did not run: {so_many_runs(len(before))} before", where)
         return
     if without := [run for run in now if run.state in NO_VERDICT]:
-        said = f"{runs_in_words(len(without))} of {len(now)} without a verdict"
+        said = f"{so_many_runs(len(without))} of {len(now)} without a verdict"
         yield Change("not compared", said, where, without[0].name)
     if not before:
         yield from _new(now, where)
@@ -147,7 +147,7 @@ def _of(settings: Settings, now: Sequence[Entry], before: Sequence[Entry]) -> It
 def _new(now: Sequence[Entry], where: str) -> Iterator[Change]:
     broken = [c for c in dict.fromkeys(c for r in now for c in r.claims) if broken_in(now, c).hits]
     found = f"; broken: {titled(broken)}" if broken else ""
-    yield Change("new", f"ran for the first time, {runs_in_words(len(now))}{found}", where)
+    yield Change("new", f"ran for the first time, {so_many_runs(len(now))}{found}", where)
 
 
 def _of_claim(
@@ -156,11 +156,12 @@ def _of_claim(
     mine, older = broken_in(now, claim), broken_in(before, claim)
     if not mine.runs or not older.runs:
         if older.runs:
-            said = f"{titled([claim])}: not judged in {runs_in_words(len(now))}; in {older.runs} before"
+            many = so_many_runs(len(now))
+            said = f"{titled([claim])}: not judged in {many}; in {older.runs} before"
             yield Change("not compared", said, where, now[-1].name)
         return
     text = (
-        f"{titled([claim])}: broken in {mine.hits} of {runs_in_words(mine.runs)}, before in {older}"
+        f"{titled([claim])}: broken in {mine.hits} of {so_many_runs(mine.runs)}, before in {older}"
     )
     if seeded:
         if older.hits == older.runs and not mine.hits:
@@ -187,7 +188,7 @@ def _of_losses(now: Sequence[Entry], before: Sequence[Entry], where: str) -> Ite
     mine, older = lost_in(now), lost_in(before)
     if mine.runs and older.runs and (kind := _compared(mine, older)):
         said = (
-            f"messages lost, as the settings allow, in {mine.hits} of {runs_in_words(mine.runs)}, "
+            f"messages lost, as the settings allow, in {mine.hits} of {so_many_runs(mine.runs)}, "
         )
         shown = [run.name for run in now if bool(run.messages.lost) == (kind == "worse")]
         yield Change(kind, f"{said}before in {older}", where, shown[-1])
@@ -206,6 +207,6 @@ def _of_times(
             yield Change(kind, said, where, name)  # type: ignore[arg-type]
 
 
-def runs_in_words(number: int) -> str:
+def so_many_runs(number: int) -> str:
     """So many runs."""
     return f"{number:,} run{'' if number == 1 else 's'}"

@@ -8,7 +8,7 @@ from maxq.harness.experiments.nights.changes import (
     Kind,
     faults_in,
     lost_in,
-    runs_in_words,
+    so_many_runs,
     times_in,
 )
 from maxq.harness.experiments.nights.nights import Night
@@ -47,12 +47,12 @@ def page(nights: Sequence[Night], found: Sequence[Change]) -> str:
 def preface(nights: Sequence[Night], found: Sequence[Change]) -> list[str]:
     """What is compared, and what came of it, in sentences."""
     *before, now = nights
-    of = f"{now.name} ({runs_in_words(len(now.runs))})"
+    of = f"{now.name} ({so_many_runs(len(now.runs))})"
     if not before:
         return [f"There is one night, {of}: there is nothing to compare it with."]
     count = sum(len(night.runs) for night in before)
     many = f"{len(before)} night{'' if len(before) == 1 else 's'} before"
-    return [f"The newest night, {of}, beside {many} ({runs_in_words(count)}).", headline(found)]
+    return [f"The newest night, {of}, beside {many} ({so_many_runs(count)}).", headline(found)]
 
 
 def headline(found: Sequence[Change]) -> str:
@@ -124,7 +124,7 @@ def _of(runs: Sequence[Entry], fault: str, said: Callable[[Sequence[Entry], str]
 def _rate(runs: Sequence[Entry]) -> str:
     found = lost_in(runs)
     if not found.runs:
-        return f"not judged in {runs_in_words(len(runs))}"
+        return f"not judged in {so_many_runs(len(runs))}"
     messages = sum(run.messages.lost or 0 for run in runs)
     acknowledged = sum(run.messages.acknowledged for run in runs if run.messages.lost is not None)
     return f"{found}; {messages:,} of {acknowledged:,} messages"
